@@ -1,0 +1,163 @@
+"""Filters: one predicate of one input, evaluated on chosen rows of a batch.
+
+A predicate is called only with the rows it is given, never with none. NULL is not true. A row on which it raises gets no
+verdict but an error that the fabric may forgive; a vectorised predicate that raises is halved until the rows are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.errors import PredicateError
+
+Kind = Literal["row", "arrow", "pandas"]
+Rows = NDArray[np.int64]
+Reader = Callable[[pa.Array], Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which of the given rows hold, and the errors of those that have none, by position among the given rows."""
+
+    holds: NDArray[np.bool_]
+    errors: dict[int, Exception] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A named predicate over columns. `readers` turn an Arrow column into what the function takes.
+
+    >>> even = Filter("even", lambda x: x % 2 == 0, ("x",))
+    >>> batch = pa.record_batch({"x": [1, 2, 3, 4]})
+    >>> even.evaluate(batch, np.array([1, 2, 3])).holds.tolist()
+    [True, False, True]
+    """
+
+    name: str
+    function: Callable[..., Any]
+    columns: tuple[str, ...]
+    kind: Kind = "row"
+    readers: tuple[Reader | None, ...] = ()
+
+    def evaluate(self, batch: pa.RecordBatch, rows: Rows | None) -> Verdict:
+        """Judge the rows at these positions (None: all). There must be at least one."""
+        arrays = [batch.column(c) for c in self.columns]
+        count = batch.num_rows
+        if rows is not None and len(rows) < count:
+            picked = pa.array(rows)
+            arrays = [a.take(picked) for a in arrays]
+            count = len(rows)
+        if not arrays:
+            return self._constant(count)
+        if self.kind == "row":
+            return self._row_by_row(arrays)
+        return self._vectorised(arrays, count)
+
+    def _constant(self, count: int) -> Verdict:
+        """A predicate over no columns says the same of every row."""
+        try:
+            held = self.function()
+        except Exception as error:
+            return Verdict(np.ones(count, np.bool_), dict.fromkeys(range(count), error))
+        if not isinstance(held, (bool, np.bool_, type(None))):
+            raise self._no_verdict(f"a {type(held).__name__} ({_short(held)})")
+        return Verdict(np.full(count, bool(held)))
+
+    def _row_by_row(self, arrays: Sequence[pa.Array]) -> Verdict:
+        values = [self._read(a, i, python_values) for i, a in enumerate(arrays)]
+        judged: list[Any] = []
+        errors: dict[int, Exception] = {}
+        calls = map(self.function, *values)
+        while True:
+            try:
+                judged.extend(calls)
+                break
+            except Exception as error:
+                errors[len(judged)] = error
+                judged.append(True)
+        odd = set(map(type, judged)) - {bool, np.bool_, type(None)}
+        if odd:
+            wrong = next(v for v in judged if type(v) in odd)
+            raise self._no_verdict(f"a {type(wrong).__name__} ({_short(wrong)})")
+        return Verdict(np.array(judged, dtype=np.bool_), errors)
+
+    def _vectorised(self, arrays: Sequence[pa.Array], count: int) -> Verdict:
+        try:
+            returned = self.function(*self._vectors(arrays))
+        except Exception as error:
+            if count == 1:
+                return Verdict(np.ones(1, np.bool_), {0: error})
+            half = count // 2
+            head = self._vectorised([a.slice(0, half) for a in arrays], half)
+            tail = self._vectorised([a.slice(half) for a in arrays], count - half)
+            errors = head.errors | {half + i: e for i, e in tail.errors.items()}
+            return Verdict(np.concatenate([head.holds, tail.holds]), errors)
+        return Verdict(self._mask(returned, count))
+
+    def _vectors(self, arrays: Sequence[pa.Array]) -> list[Any]:
+        default: Reader = (lambda a: a) if self.kind == "arrow" else pandas_values
+        return [self._read(a, i, default) for i, a in enumerate(arrays)]
+
+    def _read(self, array: pa.Array, i: int, default: Reader) -> Any:
+        reader = self.readers[i] if self.readers else None
+        return (reader or default)(array)
+
+    def _mask(self, returned: Any, count: int) -> NDArray[np.bool_]:
+        """A vectorised verdict as plain booleans, NULL as False; anything else is refused by name."""
+        if isinstance(returned, pa.ChunkedArray):
+            returned = returned.combine_chunks()
+        if isinstance(returned, pa.Array):
+            if not (pa.types.is_boolean(returned.type) or pa.types.is_null(returned.type)):
+                raise self._no_verdict(f"an Arrow array of {returned.type}")
+            mask = np.asarray(returned.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False))
+        elif isinstance(returned, (pd.Series, np.ndarray, pd.api.extensions.ExtensionArray, list, tuple)):
+            values = np.asarray(returned, dtype=object) if not _is_plain_bool(returned) else np.asarray(returned)
+            if values.dtype == object:
+                missing = np.asarray(pd.isna(values), dtype=np.bool_)
+                odd = next((v for v in values[~missing] if not isinstance(v, (bool, np.bool_))), None)
+                if odd is not None:
+                    raise self._no_verdict(f"values such as a {type(odd).__name__} ({_short(odd)})")
+                values = np.where(missing, False, values)
+            mask = values.astype(np.bool_)
+        else:
+            raise self._no_verdict(f"a {type(returned).__name__}")
+        if mask.shape != (count,):
+            raise PredicateError(
+                f"predicate '{self.name}' was given {count} rows and returned {len(mask)} verdicts",
+                hint="a vectorised predicate returns one boolean for each row it gets",
+            )
+        return mask
+
+    def _no_verdict(self, what: str) -> PredicateError:
+        return PredicateError(
+            f"predicate '{self.name}' returned {what} where True, False or None was expected",
+            hint="wrap it: return bool(...)" if self.kind == "row" else "return booleans, for example a comparison",
+        )
+
+
+def python_values(array: pa.Array) -> list[Any]:
+    """Column to Python values; numbers without NULLs go through NumPy, several times faster."""
+    t = array.type
+    if array.null_count == 0 and (pa.types.is_integer(t) or pa.types.is_floating(t)):
+        return list(array.to_numpy(zero_copy_only=False).tolist())
+    return list(array.to_pylist())
+
+
+def pandas_values(array: pa.Array) -> Any:
+    return array.to_pandas()
+
+
+def _is_plain_bool(values: Any) -> bool:
+    return getattr(values, "dtype", None) == np.bool_
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,141 @@
+"""Policies over known pass bits: the plainest fabric there is, with exact work and recorded costs.
+
+`bits[t, f]` says whether filter f passes tuple t. Each policy sees batches and visits just as from the real fabric (a test checks
+that both agree); nothing is timed, so every number is exact and repeatable. Used by the lab, the benchmarks and the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg import optimize
+from thalweg.execute.batch import Batch
+from thalweg.optimize.policy import Policy
+from thalweg.plan import Event, Operator, Pipeline, Ruster
+from thalweg.profile.visits import DROPPED, UNTRIED, Journey, Visit, Visits
+
+PassBits = NDArray[np.bool_]
+
+
+@dataclass
+class Run:
+    """What a policy did with a stream: work per batch (useful, and extra spent on profiling), and its decisions."""
+
+    useful: NDArray[np.float64]
+    extra: NDArray[np.float64]
+    evaluations: NDArray[np.int64]
+    final_order: tuple[int, ...]
+    events: list[Event] = field(default_factory=list)
+    batch: int = 1000
+
+    @property
+    def work(self) -> float:
+        return float(self.useful.sum() + self.extra.sum())
+
+    def work_between(self, first: int, last: int) -> float:
+        """Work of the tuples first..last, in whole batches."""
+        a, b = first // self.batch, -(-last // self.batch)
+        return float(self.useful[a:b].sum() + self.extra[a:b].sum())
+
+    @property
+    def reorders(self) -> int:
+        return sum(e.before != e.after for e in self.events)
+
+
+def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journey:
+    """One ruster through filters given as bits."""
+    rows = np.arange(len(bits)) if ruster.rows is None else ruster.rows
+    mine = bits[rows]
+    alive = np.ones(len(rows), np.bool_)
+    last = np.zeros(len(rows), np.bool_)
+    profiling = ruster.purpose == "profile"
+    seen = np.full(mine.shape, UNTRIED, np.int8)
+    visits = []
+    for op in ruster.route:
+        extra = np.zeros(len(rows), np.bool_)
+        if profiling:
+            extra = last if ruster.also == "next" else ~alive if ruster.also == "all" or op in ruster.also else extra
+        n, more = int(alive.sum()), int(extra.sum())
+        if profiling:
+            tried = alive | extra
+            seen[tried, op] = mine[tried, op]
+        if not n and not more:
+            continue
+        passed = alive & mine[:, op]
+        visits.append(Visit(op, n, int(passed.sum()), n * costs[op], more, more * costs[op], work=n + more))
+        last = alive & ~passed
+        alive = passed
+    return Journey(ruster, len(rows), tuple(visits), seen if profiling else None)
+
+
+def run(
+    policy: str | Policy, bits: PassBits, costs: Sequence[float], *, seed: int = 0, batch: int = 1000,
+    columns: dict[str, NDArray[Any]] | None = None, names: Sequence[str] | None = None, **options: Any,
+) -> Run:  # fmt: skip
+    """Send the tuples through a policy in batches and count."""
+    n = bits.shape[1]
+    pipeline = Pipeline("s", tuple(Operator(names[i] if names else f"f{i + 1}") for i in range(n)))
+    chosen = optimize.make(policy, pipeline, seed, **options) if isinstance(policy, str) else policy
+    cost = np.asarray(costs, float)
+    table = pa.record_batch(columns or {"row": np.arange(len(bits))})
+    useful, extra, evaluations, events = [], [], [], []
+    for number, start in enumerate(range(0, len(bits), batch)):
+        piece = bits[start : start + batch]
+        rusters = chosen.route(Batch(table.slice(start, batch), number))
+        journeys = tuple(travel(piece, cost, r) for r in rusters)
+        visits = Visits(number, len(piece), journeys)
+        chosen.observe(visits)
+        useful.append(sum(v.seconds for j in journeys for v in j.visits))
+        extra.append(sum(v.extra_seconds for j in journeys for v in j.visits))
+        evaluations.append(sum(v.rows_in + v.extra for j in journeys for v in j.visits))
+        events += chosen.drain()
+    return Run(np.array(useful), np.array(extra), np.array(evaluations), chosen.plan.route.operators, events, batch)
+
+
+def order_work(bits: PassBits, order: Sequence[int], costs: Sequence[float]) -> float:
+    """Exact work of one order over all tuples."""
+    places = list(order)
+    drops = ~bits[:, places]
+    first = np.where(drops.any(axis=1), drops.argmax(axis=1), len(places) - 1)
+    return float(np.cumsum(np.asarray(costs, float)[places])[first].sum())
+
+
+def best_order(bits: PassBits, costs: Sequence[float]) -> tuple[tuple[int, ...], float]:
+    """The order of least work, by dynamic programming over sets of filters: exact for up to 16 or so.
+
+    The work of a filter in last place of a set depends only on which filters stand before it, not on their order.
+    """
+    n = bits.shape[1]
+    codes = np.bincount((~bits) @ (1 << np.arange(n)), minlength=1 << n)
+    alive = np.zeros(1 << n)  # tuples that no filter of the set drops
+    for chosen in range(1 << n):
+        alive[chosen] = codes[(np.arange(1 << n) & chosen) == 0].sum() if n <= 10 else _alive(codes, chosen)
+    best = np.full(1 << n, np.inf)
+    last = np.zeros(1 << n, np.int64)
+    best[0] = 0.0
+    for chosen in range(1 << n):
+        for f in range(n):
+            if not chosen >> f & 1:
+                total = best[chosen] + costs[f] * alive[chosen]
+                if total < best[chosen | 1 << f]:
+                    best[chosen | 1 << f], last[chosen | 1 << f] = total, f
+    order, chosen = [], (1 << n) - 1
+    while chosen:
+        f = int(last[chosen])
+        order.append(f)
+        chosen ^= 1 << f
+    return tuple(reversed(order)), float(best[-1])
+
+
+def _alive(codes: NDArray[np.int64], chosen: int) -> float:
+    present = np.flatnonzero(codes)
+    return float(codes[present[(present & chosen) == 0]].sum())
+
+
+__all__ = ["DROPPED", "PassBits", "Run", "best_order", "order_work", "run", "travel"]

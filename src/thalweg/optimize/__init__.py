@@ -1,0 +1,42 @@
+"""Who decides: one file for each policy and each tuner, registered under the entry-point group `thalweg.policies`."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.optimize.policy import Explanation, OperatorView, Policy, RouteView
+from thalweg.plan import Pipeline
+
+GROUP = "thalweg.policies"
+
+
+@cache
+def _registered() -> dict[str, EntryPoint]:
+    return {e.name: e for e in entry_points(group=GROUP)}
+
+
+def names() -> list[str]:
+    """All policies by name, ours and those of other packages."""
+    return sorted(_registered())
+
+
+def make(name: str, pipeline: Pipeline, seed: int = 0, **options: Any) -> Policy:
+    """A fresh policy for a pipeline.
+
+    A pipeline with stems has its own A-Greedy (thesis 5.2): `agreedy` and `auto` mean that one there.
+    """
+    if name not in _registered():
+        raise DefinitionError(f"no policy '{name}'", hint=did_you_mean(name, names()))
+    if name in ("agreedy", "auto") and any(op.kind == "stem" for op in pipeline.operators):
+        from thalweg.optimize.mjoin import MJoinGreedy
+
+        joined: Policy = MJoinGreedy(pipeline, seed, **options)
+        return joined
+    policy: Policy = _registered()[name].load()(pipeline, seed, **options)
+    return policy
+
+
+__all__ = ["Explanation", "OperatorView", "Policy", "RouteView", "make", "names"]

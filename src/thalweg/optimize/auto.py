@@ -1,0 +1,170 @@
+"""`auto`: as written until something else is shown to pay; back to as written when it no longer does.
+
+Invariant, the no-regret bound: what is spent on profiling never exceeds `regret` of all work so far plus what adapting has saved, and an
+order is used only while sampled tuples show it to cost less than the written one. So where adapting can't pay, the price is `regret`
+at the most, and it is not even spent where there is nothing to choose (one predicate).
+
+A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not modelled: the
+comparison is a paired one on the same tuples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from thalweg.execute.batch import Batch
+from thalweg.optimize.agreedy import AGreedy
+from thalweg.optimize.policy import Explanation, RouteView, SingleRoute, sampled
+from thalweg.plan import Ruster
+from thalweg.profile.visits import Visits
+
+LEAST = 40
+"""Profiled tuples before any verdict."""
+CONFIDENCE = 3.0
+"""Standard errors by which the saving must be above nothing."""
+
+
+@dataclass
+class Auto(SingleRoute):
+    """Weighs `written` against `agreedy`.
+
+    >>> from thalweg.lab.simulate import run
+    >>> rows = np.random.default_rng(7).random((50_000, 3)) < [0.9, 0.5, 0.1]
+    >>> r = run("auto", rows, costs=[1.0, 1.0, 1.0], seed=7)
+    >>> r.final_order, [e.kind for e in r.events if e.before != e.after][0]
+    ((2, 1, 0), 'adopt')
+    """
+
+    regret: float = 0.02
+    worthwhile: float = 0.03
+    name = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.greedy = AGreedy(self.pipeline, self.seed)
+        self.adaptive = False
+        self.spent = 0.0
+        self.useful = 0.0
+        self.saved = 0.0
+
+    @property
+    def choice(self) -> bool:
+        """Whether there is anything to choose: more than one allowed order."""
+        return len(self.pipeline) > 1
+
+    def route(self, batch: Batch) -> list[Ruster]:
+        p = self._affordable(len(batch)) if self.choice else 0.0
+        if p <= 0.0:
+            return [Ruster(None, self.plan.route)]
+        chosen = sampled(self._random, len(batch), p)
+        if not chosen.any():
+            return [Ruster(None, self.plan.route)]
+        return [
+            Ruster(np.flatnonzero(~chosen), self.plan.route),
+            Ruster(np.flatnonzero(chosen), self.plan.route, "profile", "all"),
+        ]
+
+    def _affordable(self, rows: int) -> float:
+        """The sampling rate A-Greedy wishes, as far as the ledger allows."""
+        allowance = self.regret * (self.useful + self.spent) + self.saved - self.spent
+        if allowance <= 0.0 or not rows:
+            return 0.0
+        costs = self.greedy.costs.per_row
+        now = self.useful / max(self.tuples, 1)
+        extra = max(float(costs.sum()) - now, 0.05 * float(costs.sum()))
+        return min(self.greedy.sampling(), allowance / (extra * rows))
+
+    def observe(self, visits: Visits) -> None:
+        super().observe(visits)
+        if not self.choice:
+            return
+        for journey in visits.journeys:
+            for v in journey.visits:
+                self.useful += v.seconds
+                self.spent += v.extra_seconds
+        self.greedy.observe(visits)
+        decisions = self.greedy.drain()
+        if any(e.kind == "change seen" for e in decisions):
+            self._events += [replace(e, policy=self.name, version=self.plan.version) for e in decisions[:1]]
+        saving, error, cost = self._saving()
+        if self.adaptive:
+            if len(self.greedy.profile) >= LEAST and saving < 0:
+                self._fall_back(cost, cost - saving)
+            else:
+                self.saved += 0.5 * max(saving, 0.0) * visits.rows  # half: the estimate is the winner's own
+                if self.greedy.order != self.order:
+                    last = decisions[-1] if decisions else None
+                    self.reorder(
+                        self.greedy.order, last.why if last else "A-Greedy's order moved",
+                        before=last.estimate_before if last else None, after=last.estimate_after if last else None,
+                    )  # fmt: skip
+        elif len(self.greedy.profile) >= LEAST and saving > max(CONFIDENCE * error, self.worthwhile * cost):
+            self._adopt(cost, cost - saving)
+
+    def _saving(self) -> tuple[float, float, float]:
+        """Per tuple: what A-Greedy's order saves against the written one, its standard error, the written order's cost."""
+        profile, costs = self.greedy.profile, self.greedy.costs.per_row
+        logged, total = len(profile), len(profile) + profile.passed
+        if not logged:
+            return 0.0, 0.0, 0.0
+        written = profile.costs(self.pipeline.written.operators, costs)
+        difference = written - profile.costs(self.greedy.order, costs)
+        cost = (written.sum() + profile.passed * costs.sum()) / total
+        error = np.sqrt((difference**2).sum()) / total
+        return float(difference.sum() / total), float(error), float(cost)
+
+    def _adopt(self, before: float, after: float) -> None:
+        self.adaptive = True
+        self.reorder(
+            self.greedy.order, f"saves {1 - after / before:.0%} against as written on {len(self.greedy.profile)} sampled tuples",
+            kind="adopt", before=before, after=after,
+        )  # fmt: skip
+
+    def _fall_back(self, before: float, after: float) -> None:
+        self.adaptive = False
+        self.reorder(
+            self.pipeline.written.operators, "A-Greedy's order no longer costs less than as written",
+            kind="fall back", before=after, after=before,
+        )  # fmt: skip
+
+    def explain(self) -> Explanation:
+        believed = self.greedy.explain()
+        saving, _, cost = self._saving()
+        now = cost - saving if self.adaptive else cost
+        return Explanation(
+            self.name, self.why(), (RouteView("", 1.0, self.plan.route, now or None),), believed.operators,
+            believed.to_change if self.adaptive else self._what_it_takes(saving, cost),
+        )  # fmt: skip
+
+    def why(self) -> str:
+        if not self.choice:
+            return "one predicate: nothing to choose, nothing profiled"
+        saving, _, cost = self._saving()
+        if self.adaptive:
+            return f"A-Greedy's order, saving {saving / cost:.0%} against as written" if cost else "A-Greedy's order"
+        sampled_so_far = len(self.greedy.profile) + self.greedy.profile.passed
+        return f"as written: no order was shown to save {self.worthwhile:.0%} on {sampled_so_far} sampled tuples"
+
+    def _what_it_takes(self, saving: float, cost: float) -> str:
+        if not cost:
+            return ""
+        best = self.greedy.plan.route.named(self.pipeline.names)
+        return f"best rival: {best}, saving {saving / cost:.1%}; it is adopted above {self.worthwhile:.0%} when certain"
+
+    def snapshot(self) -> dict[str, Any]:
+        return super().snapshot() | {
+            "greedy": self.greedy.snapshot(),
+            "adaptive": self.adaptive,
+            "ledger": [self.spent, self.useful, self.saved],
+        }
+
+    def restore(self, record: dict[str, Any]) -> None:
+        super().restore(record)
+        self.greedy.restore(record["greedy"])
+        self.adaptive = bool(record["adaptive"])
+        self.spent, self.useful, self.saved = record["ledger"]
+
+

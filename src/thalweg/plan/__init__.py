@@ -1,0 +1,9 @@
+"""What is decided: immutable values that policies and tuners make and the engine obeys."""
+
+from thalweg.plan.event import Event
+from thalweg.plan.pipeline import Operator, Pipeline
+from thalweg.plan.plan import Plan
+from thalweg.plan.route import Route
+from thalweg.plan.ruster import Purpose, Ruster
+
+__all__ = ["Event", "Operator", "Pipeline", "Plan", "Purpose", "Route", "Ruster"]

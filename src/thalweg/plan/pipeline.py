@@ -1,0 +1,105 @@
+"""A pipeline: the operators that tuples of one input must visit, and which orders of them are allowed.
+
+One pipeline per input, as in the thesis (3.2, 5.2). A filter may be pinned behind its guards. A stem may be visited once
+the tuple is connected to it: directly by a predicate of the arriving input (`near` is None), or through an operator
+already visited. Policies see nothing else of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from thalweg.errors import DefinitionError
+from thalweg.plan.route import Route
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What a tuple can visit: a filter, or a stem (visiting it joins)."""
+
+    name: str
+    kind: Literal["filter", "stem"] = "filter"
+    after: frozenset[int] = frozenset()
+    """Operators that must all have been visited before."""
+    near: frozenset[int] | None = None
+    """Operators of which at least one must have been visited before; None where the input itself is connected."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The operators of one input in written order.
+
+    >>> p = Pipeline("packets", (Operator("parses", after=frozenset({1})), Operator("is_attack"), Operator("big")))
+    >>> p.written.named(p.names)
+    'is_attack → parses → big'
+    >>> p.eligible({2})
+    [1]
+    >>> p.allows(Route((0, 1, 2)))
+    False
+    """
+
+    stream: str
+    operators: tuple[Operator, ...]
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [op.name for op in self.operators]
+
+    @cached_property
+    def free(self) -> bool:
+        """Whether every order is allowed."""
+        return all(not op.after and op.near is None for op in self.operators)
+
+    @cached_property
+    def written(self) -> Route:
+        """The written order; an operator written before its guard moves to just behind it."""
+        visited: list[int] = []
+        waiting = list(range(len(self)))
+        while waiting:
+            nxt = next((i for i in waiting if self._ready(i, visited)), None)
+            if nxt is None:
+                # No operator is ready: a circle of guards, or parts of the query that nothing connects (a product).
+                nxt = next((i for i in waiting if self.operators[i].after <= set(visited)), None)
+            if nxt is None:
+                names = ", ".join(f"'{self.names[i]}'" for i in waiting)
+                raise DefinitionError(f"{names} wait for each other", hint="break the circle of after=")
+            visited.append(nxt)
+            waiting.remove(nxt)
+        return Route(tuple(visited))
+
+    def _ready(self, i: int, visited: Collection[int]) -> bool:
+        op = self.operators[i]
+        return all(g in visited for g in op.after) and (op.near is None or any(g in visited for g in op.near))
+
+    def eligible(self, visited: Collection[int]) -> list[int]:
+        """The operators that may come next. Where nothing connects the rest, all whose guards are met: a product."""
+        if self.free:
+            return [i for i in range(len(self)) if i not in visited]
+        rest = [i for i in range(len(self)) if i not in visited]
+        ready = [i for i in rest if self._ready(i, visited)]
+        return ready or [i for i in rest if all(g in visited for g in self.operators[i].after)]
+
+    def allows(self, route: Route) -> bool:
+        """Whether the route visits every operator once, each when it is eligible."""
+        if sorted(route) != list(range(len(self))):
+            return False
+        return self.free or all(op in self.eligible(route.operators[:k]) for k, op in enumerate(route))
+
+    def closest(self, wish: Sequence[int]) -> Route:
+        """The allowed route nearest to a wished order: at each place the first wished operator that is eligible."""
+        if self.free:
+            return Route(tuple(wish))
+        route: list[int] = []
+        rest = list(wish)
+        while rest:
+            ready = set(self.eligible(route))
+            nxt = next(i for i in rest if i in ready)
+            route.append(nxt)
+            rest.remove(nxt)
+        return Route(tuple(route))

@@ -1,0 +1,1 @@
+"""Who watches: samples, selectivities, costs, change."""

@@ -1,0 +1,58 @@
+"""What came of a batch: per ruster and operator the rows in, the rows out and the cost; pass bits where asked.
+
+Produced by the fabric, read by policies; the only thing a policy ever learns about the data besides the batch itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.plan import Ruster
+
+PASSED, DROPPED, UNTRIED = np.int8(1), np.int8(0), np.int8(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One operator visited by one ruster."""
+
+    operator: int
+    rows_in: int
+    """Rows that came to the operator on their way."""
+    rows_out: int
+    """Rows that left it; more than came in where a stem has several matches."""
+    seconds: float
+    """Cost of the rows that came in on their way."""
+    extra: int = 0
+    """Further rows, already dropped, that were tried only to profile."""
+    extra_seconds: float = 0.0
+    survivors: int | None = None
+    """Stems: how many of the rows in had at least one match. None where that equals rows_out."""
+    work: float = 0.0
+    """Noise-free cost of the visit: predicate calls, or hashes and candidates examined."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Journey:
+    """A ruster and what it met. `passed[row, operator]` is PASSED, DROPPED or UNTRIED; None unless asked for."""
+
+    ruster: Ruster
+    rows: int
+    visits: tuple[Visit, ...]
+    passed: NDArray[np.int8] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visits:
+    """All journeys of one batch."""
+
+    batch: int
+    rows: int
+    journeys: tuple[Journey, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(v.seconds + v.extra_seconds for j in self.journeys for v in j.visits)

@@ -1,0 +1,460 @@
+"""Random join cases: queries of two to six inputs, data that joins get wrong, and arrivals in every order.
+
+One generator serves two sources of chance: a seed, which makes thousands of cases cheap, and Hypothesis, which shrinks
+what it drew. Invariant: the seed alone decides a case, on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from thalweg.query.query import Window, WindowKind
+from thalweg.testing.joincase import (
+    POOLS,
+    TYPES,
+    UNITS,
+    WIDE,
+    Advance,
+    Among,
+    Between,
+    Call,
+    CaseInput,
+    CaseSource,
+    Compare,
+    Constant,
+    Family,
+    JoinCase,
+    Missing,
+    Not,
+    Or,
+    Plus,
+    Predicate,
+    Push,
+    Ref,
+    Restart,
+    Step,
+    Unit,
+    can_join,
+)
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+T = TypeVar("T")
+
+# --- chance -----------------------------------------------------------------------------------------------------------
+
+
+class Chance(Protocol):
+    """Where a case's decisions come from."""
+
+    def integer(self, low: int, high: int) -> int:
+        """Between both bounds, both included."""
+        ...
+
+    def yes(self, probability: float) -> bool: ...
+
+    def choice(self, options: Sequence[T]) -> T: ...
+
+
+class Seeded:
+    """Decisions from a seed: cheap, and the same on every machine."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def integer(self, low: int, high: int) -> int:
+        return low + int(self._random.random() * (high - low + 1))
+
+    def yes(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def choice(self, options: Sequence[T]) -> T:
+        return options[int(self._random.random() * len(options))]
+
+
+class Drawn:
+    """Decisions that Hypothesis draws, remembers and shrinks; its simplest case answers no to everything."""
+
+    def __init__(self, draw: Callable[[SearchStrategy[Any]], Any]) -> None:
+        from hypothesis import strategies
+
+        self._draw = draw
+        self._strategies = strategies
+
+    def integer(self, low: int, high: int) -> int:
+        return int(self._draw(self._strategies.integers(low, high)))
+
+    def yes(self, probability: float) -> bool:
+        return self.integer(0, 99) >= 100 - round(100 * probability)
+
+    def choice(self, options: Sequence[T]) -> T:
+        return options[self.integer(0, len(options) - 1)]
+
+
+# --- the generator ----------------------------------------------------------------------------------------------------
+
+SHAPES = ("chain", "star", "clique", "cycle", "tree")
+POLICIES = ("written", "lottery", "chaos", "auto", "agreedy")
+LAYOUTS = ("hash", "bits")
+NAMES = ("a", "b", "c", "d", "e", "f")
+
+
+def make_case(seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS) -> JoinCase:
+    """The case of a seed.
+
+    >>> make_case(7) == make_case(7)
+    True
+    """
+    return _Maker(Seeded(seed), policies, layouts).case(seed)
+
+
+def join_cases(
+    *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS, inputs: int = 6
+) -> SearchStrategy[JoinCase]:
+    """Hypothesis strategy of cases with at most so many inputs."""
+    from hypothesis import strategies
+
+    @strategies.composite
+    def build(draw: Callable[[SearchStrategy[Any]], Any]) -> JoinCase:
+        return _Maker(Drawn(draw), policies, layouts, inputs).case(0)
+
+    strategy: SearchStrategy[JoinCase] = build()
+    return strategy
+
+
+@dataclass
+class _Column:
+    name: str
+    family: Family
+
+
+class _Maker:
+    """Draws one case: shape, sources, windows, predicates, rows, history."""
+
+    def __init__(self, chance: Chance, policies: Sequence[str], layouts: Sequence[str], most: int = 6) -> None:
+        self.chance = chance
+        self.policies = policies
+        self.layouts = layouts
+        self.most = most
+
+    def case(self, seed: int) -> JoinCase:
+        c = self.chance
+        count = min(c.choice((2, 2, 3, 3, 3, 4, 4, 5, 6)), self.most)
+        self.names = NAMES[:count]
+        self.shape = c.choice(SHAPES)
+        self.tick = c.choice((1_000_000, 1_000_000, 1_000, 1))
+        self.base = c.choice((0, 0, 1_700_000_000_000_000))
+        self.palette: list[Family] = ["int", *(f for f in ("string", "decimal", "date", "double") if c.yes(0.35))]
+        if c.yes(0.3):
+            self.palette = [c.choice(self.palette)]
+        self.domain = c.integer(1, 5)
+        self._inputs()
+        windows = [self._window(name) for name in self.names]
+        inherited = self._inherit(windows)
+        inputs = tuple(
+            CaseInput(n, self.of[n], w, h) for n, w, h in zip(self.names, windows, inherited, strict=True)
+        )  # fmt: skip
+        cross = count == 2 and c.yes(0.05)
+        predicates = [] if cross else self._edges()
+        predicates += self._further()
+        rows = self._size(inputs, cross)
+        sources = tuple(self._rows(name, rows) for name in self.columns)
+        case = JoinCase(
+            seed, "cross" if cross else self.shape, sources, inputs, tuple(self._shuffled(predicates)),
+            self._select(), self._history(sources), c.choice(self.policies), c.choice(self.layouts), cross=cross,
+        )  # fmt: skip
+        return replace(case, joined=True) if not cross and can_join(case) and c.yes(0.3) else case
+
+    # Inputs and sources.
+
+    def _inputs(self) -> None:
+        c = self.chance
+        self.of: dict[str, str] = {}
+        self.stream: dict[str, bool] = {}
+        self.columns: dict[str, list[_Column]] = {}
+        tables = c.choice((0.0, 0.2, 0.5))
+        for k, name in enumerate(self.names):
+            if k and c.yes(0.15):
+                self.of[name] = c.choice(list(self.columns))
+                continue
+            source = f"s{len(self.columns)}"
+            self.of[name] = source
+            self.stream[source] = not c.yes(tables)
+            families = [self.palette[0], *(c.choice(self.palette) for _ in range(c.integer(1, 3)))]
+            self.columns[source] = [_Column(f"c{i}", f) for i, f in enumerate(families)]
+        if not any(self.stream.values()) and not c.yes(0.1):
+            self.stream[next(iter(self.stream))] = True
+
+    def _columns(self, alias: str, family: Family | None = None) -> list[_Column]:
+        found = self.columns[self.of[alias]]
+        return [x for x in found if family is None or x.family == family]
+
+    # Windows.
+
+    def _window(self, alias: str) -> Window | None:
+        c = self.chance
+        if not self.stream[self.of[alias]]:
+            return None
+        kinds: tuple[WindowKind, ...] = ("range",) * 6 + ("now", "unbounded", "rows", "partition")
+        kind = c.choice(kinds)
+        match kind:
+            case "range":
+                half = self.tick // 2 if c.yes(0.1) else 0
+                return Window("range", span=c.integer(0, 8) * self.tick + half)
+            case "rows":
+                return Window("rows", rows=c.integer(1, 6))
+            case "partition":
+                names = [x.name for x in self._columns(alias)]
+                by = tuple(dict.fromkeys(c.choice(names) for _ in range(c.integer(1, 2))))
+                return Window("partition", rows=c.integer(1, 3), by=by)
+            case _:
+                return Window(kind)
+
+    def _inherit(self, windows: list[Window | None]) -> list[bool]:
+        """Take the range of some streams from one WINDOW clause."""
+        ranges = [k for k, w in enumerate(windows) if w is not None and w.kind == "range"]
+        flags = [False] * len(windows)
+        if ranges and self.chance.yes(0.2):
+            for k in ranges:
+                if k == ranges[0] or self.chance.yes(0.5):
+                    windows[k] = windows[ranges[0]]
+                    flags[k] = True
+        return flags
+
+    # Predicates.
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        c, n = self.chance, self.names
+        match self.shape:
+            case "chain":
+                return list(pairwise(n))
+            case "star":
+                return [(n[0], x) for x in n[1:]]
+            case "clique":
+                return [(x, y) for k, x in enumerate(n) for y in n[k + 1 :]]
+            case "cycle":
+                return [*pairwise(n), *([(n[0], n[-1])] if len(n) > 2 else [])]
+            case _:
+                return [(n[c.integer(0, k - 1)], n[k]) for k in range(1, len(n))]
+
+    def _edges(self) -> list[Predicate]:
+        c = self.chance
+        common = c.yes(0.35)
+        loose = c.choice((0.0, 0.0, 0.25))
+        made: list[Predicate] = []
+        for left, right in self._pairs():
+            if common:
+                a, b = self._columns(left)[0], self._columns(right)[0]
+            else:
+                a = c.choice(self._columns(left))
+                b = c.choice(self._columns(right, a.family) or self._columns(right, self.palette[0]))
+                if a.family != b.family:
+                    a = self._columns(left, b.family)[0]
+            x, y = Ref(left, a.name), Ref(right, b.name)
+            if c.yes(loose):
+                made.append(self._between_inputs(x, y, a.family))
+            else:
+                made.append(Compare(y, "=", x) if c.yes(0.2) else Compare(x, "=", y))
+                if c.yes(0.1):
+                    # A second equality of the same two inputs makes a composite key.
+                    p, q = c.choice(self._columns(left)), c.choice(self._columns(right))
+                    if p.family == q.family:
+                        made.append(Compare(Ref(left, p.name), "=", Ref(right, q.name)))
+        return made
+
+    def _further(self) -> list[Predicate]:
+        """Residuals and filters over what the edges already connect."""
+        c = self.chance
+        made: list[Predicate] = []
+        for _ in range(c.choice((0, 0, 1, 2))):
+            left = c.choice(self.names)
+            right = c.choice([n for n in self.names if n != left])
+            a = c.choice(self._columns(left))
+            options = self._columns(right, a.family)
+            if options:
+                made.append(self._between_inputs(Ref(left, a.name), Ref(right, c.choice(options).name), a.family))
+        for _ in range(c.choice((0, 0, 1, 2))):
+            alias = c.choice(self.names)
+            a = c.choice(self._columns(alias))
+            made.append(self._filter(Ref(alias, a.name), a.family))
+        return made
+
+    def _between_inputs(self, x: Ref, y: Ref, family: Family) -> Predicate:
+        c = self.chance
+        compare = Compare(x, c.choice(("<", "<=", ">", ">=", "<>", "<=>")), y)
+        if family != "int":
+            return Or(compare, Missing(x)) if c.yes(0.2) else compare
+        match c.integer(0, 5):
+            case 0:
+                return Between(x, Plus(y, Constant(-c.integer(0, 3))), Plus(y, Constant(c.integer(0, 3))))
+            case 1:
+                return Compare(Plus(x, Constant(c.integer(-2, 2))), c.choice(("<", "<=", ">", ">=")), y)
+            case 2:
+                return Or(compare, Compare(x, "=", y))
+            case 3:
+                return Compare(Plus(x, y), c.choice(("<", ">=")), Constant(c.integer(-1, 3)))
+            case 4:
+                return Call("near", (x, y))
+            case _:
+                return compare
+
+    def _filter(self, x: Ref, family: Family) -> Predicate:
+        c = self.chance
+        values = tuple(v for v in POOLS[family][: self.domain + 1] if v == v)
+        match c.integer(0, 5):
+            case 0:
+                return Not(Missing(x))
+            case 1 if family == "int":
+                return Call(c.choice(("odd", "absent_or_small")), (x,))
+            case 1 if family == "string":
+                return Call("brief", (x,))
+            case 2:
+                return Among(x, tuple(dict.fromkeys(c.choice(values) for _ in range(2))))
+            case 3:
+                return Not(Compare(x, "=", Constant(c.choice(values))))
+            case 4:
+                return Or(Missing(x), Compare(x, ">", Constant(c.choice(values))))
+            case _:
+                return Compare(x, c.choice(("<=", ">=", "<>")), Constant(c.choice(values)))
+
+    def _select(self) -> tuple[Ref, ...]:
+        """All ids (then every result is known by name), or only values (then equal results must be counted)."""
+        c = self.chance
+        ids = [] if c.yes(0.1) else [Ref(n, "id") for n in self.names]
+        values = [Ref(n, x.name) for n in self.names for x in self._columns(n) if c.yes(0.25)]
+        return tuple(ids + values) or (Ref(self.names[0], "id"),)
+
+    def _shuffled(self, items: Sequence[T]) -> list[T]:
+        rest, out = list(items), []
+        while rest:
+            out.append(rest.pop(self.chance.integer(0, len(rest) - 1)))
+        return out
+
+    # Rows.
+
+    def _size(self, inputs: Sequence[CaseInput], cross: bool) -> int:
+        """Rows per source, so that some results are expected and not too many."""
+        c = self.chance
+        self.span = c.integer(4, 40)
+        share = 1.0
+        for i in inputs:
+            if i.window is None or i.window.kind == "unbounded":
+                continue
+            width = {"range": i.window.span / self.tick + 1, "now": 1.0}.get(i.window.kind, 0.3 * self.span)
+            share *= min(1.0, width / self.span)
+        wanted = c.choice((1, 5, 30, 100, 300))
+        match_rate = 1.0 if cross else math.pow(self.domain + 0.5, 1 - len(inputs))
+        rows = round(math.pow(wanted / (share * match_rate), 1 / len(inputs)))
+        return max(1, min(40, rows))
+
+    def _rows(self, name: str, rows: int) -> CaseSource:
+        c = self.chance
+        fields = [pa.field("id", pa.int64())]
+        makers: list[Callable[[], Any]] = []
+        for column in self.columns[name]:
+            type_ = c.choice(TYPES[column.family])
+            fields.append(pa.field(column.name, type_))
+            makers.append(self._values(column.family, type_))
+        time: str | None = None
+        unit: Unit = "us"
+        lateness = 0
+        moment: Callable[[int], Any] | None = None
+        if self.stream[name]:
+            time, lateness = "ts", c.choice((0, 0, 2, 5)) * self.tick
+            field, unit, moment = self._clock()
+            fields.insert(1, field)
+        count = rows if c.yes(0.8) else c.integer(0, rows)
+        ticks = self._ticks(count, lateness)
+        data = []
+        for k in range(count):
+            values = [make() for make in makers]
+            data.append((k, *([moment(self.base + ticks[k] * self.tick)] if moment else []), *values))
+        return CaseSource(name, pa.schema(fields), tuple(data), time, unit, lateness)
+
+    def _values(self, family: Family, type_: pa.DataType) -> Callable[[], Any]:
+        c = self.chance
+        pool: tuple[Any, ...] = POOLS[family][: self.domain]
+        if family == "int" and type_ == pa.int64() and c.yes(0.3):
+            pool += WIDE[: self.domain]
+        if family == "double" and c.yes(0.3):
+            pool = POOLS[family]
+        nulls = c.choice((0.0, 0.0, 0.1, 0.4))
+        skew = c.choice((0.0, 0.5))
+
+        def make() -> Any:
+            if c.yes(nulls):
+                return None
+            return pool[0] if c.yes(skew) else c.choice(pool)
+
+        return make
+
+    def _clock(self) -> tuple[pa.Field, Unit, Callable[[int], Any]]:
+        """A time column: whole numbers of some unit, or timestamps."""
+        units: list[Unit] = [u for u in UNITS if self.tick % UNITS[u] == 0]
+        unit = self.chance.choice(units)
+        kind = self.chance.integer(0, 2)
+        if kind == 0 or (kind == 1 and unit == "s"):
+            type_ = pa.int32() if self.base == 0 and self.chance.yes(0.3) else pa.int64()
+            return pa.field("ts", type_), unit, lambda micros: micros // UNITS[unit]
+        zone = UTC if kind == 2 else None
+        type_ = pa.timestamp(unit, "UTC" if zone else None)
+        start = datetime(1970, 1, 1, tzinfo=zone)
+        return pa.field("ts", type_), unit, lambda micros: start + timedelta(microseconds=micros)
+
+    def _ticks(self, count: int, lateness: int) -> list[int]:
+        """Times in order of arrival, in disorder of at most the lateness."""
+        c = self.chance
+        ticks = sorted(c.integer(0, self.span) for _ in range(count))
+        delay = lateness // self.tick
+        if not delay:
+            return ticks
+        return [t for _, t in sorted((t + c.integer(0, delay), t) for t in ticks)]
+
+    # History.
+
+    def _history(self, sources: Sequence[CaseSource]) -> tuple[Step, ...]:
+        c = self.chance
+        streams = [s for s in sources if s.time is not None]
+        left = {s.name: 0 for s in streams}
+        mark = {s.name: -(2**62) for s in streams}
+        together = c.yes(0.6)
+        advances, largest, harsh = c.choice((0.0, 0.2, 0.6)), c.choice((1, 3, 10, 50)), c.yes(0.15)
+        restarts = c.choice((0.0, 0.0, 0.1))
+        steps: list[Step] = []
+        waiting = [s for s in streams if s.rows]
+        while waiting:
+            source = min(waiting, key=lambda s: s.micros(left[s.name])) if together else c.choice(waiting)
+            start = left[source.name]
+            stop = min(len(source.rows), start + c.integer(0 if c.yes(0.1) else 1, largest))
+            steps.append(Push(source.name, tuple(range(start, stop))))
+            left[source.name] = stop
+            waiting = [s for s in streams if left[s.name] < len(s.rows)]
+            if c.yes(advances):
+                steps.append(Advance(tuple(self._marks(streams, left, mark, harsh=harsh))))
+            if c.yes(restarts):
+                steps.append(Restart())
+        return tuple(steps)
+
+    def _marks(
+        self, streams: Sequence[CaseSource], left: Mapping[str, int], mark: dict[str, int], *, harsh: bool
+    ) -> Iterator[tuple[str, int]]:
+        c = self.chance
+        for s in streams:
+            seen = [s.micros(r) for r in range(left[s.name])]
+            rest = [s.micros(r) for r in range(left[s.name], len(s.rows))]
+            if not seen or c.yes(0.2):
+                continue
+            # Up to the oldest tuple to come nothing is late; a harsh watermark makes some tuples late.
+            safe = min(rest) if rest else max(seen) + self.tick
+            value = safe + (c.integer(1, 3) * self.tick if harsh else -c.choice((0, 0, 1)) * self.tick)
+            mark[s.name] = max(mark[s.name], value)
+            yield s.name, mark[s.name]
