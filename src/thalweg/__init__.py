@@ -1,3 +1,30 @@
-"""Continuous queries on Spark whose plans follow the data."""
+"""Continuous queries on Spark whose plans follow the data.
+
+    import thalweg as tw
+    hot = tw.where(packets, tw.pred(is_attack, "data"), "dst LIKE '10.%'", name="hot")
+    print(tw.query("hot").explain())
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thalweg.errors import CheckpointError, DefinitionError, PredicateError, QueryError, ThalwegError
+
+if TYPE_CHECKING:
+    from thalweg.api import Predicate, QueryHandle, pred, query, session, where
 
 __version__ = "0.1.0"
+__all__ = [
+    "CheckpointError", "DefinitionError", "Predicate", "PredicateError", "QueryError", "QueryHandle", "ThalwegError",
+    "pred", "query", "session", "where",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The parts that need pyspark are imported when first used: the engine works without."""
+    if name in ("Predicate", "QueryHandle", "pred", "query", "session", "where"):
+        from thalweg import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'thalweg' has no attribute '{name}'")

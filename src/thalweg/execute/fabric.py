@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thalweg.errors import PredicateError
 from thalweg.execute.batch import Batch
-from thalweg.execute.filters import Filter, Rows, Verdict
+from thalweg.execute.filters import Filter, NoVerdict, Rows, Verdict
 from thalweg.execute.meter import Meter, WallMeter
 from thalweg.plan import Pipeline, Ruster
 from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Visit, Visits
@@ -144,9 +144,12 @@ class FilterFabric:
             op = min(pending[row], key=self._written_place.__getitem__)
             judge, error = self.filters[op], pending[row][op]
             values = ", ".join(f"{c}={_shown(data.column(c)[row].as_py())}" for c in judge.columns)
+            where = f"row {row} of its batch: {values or 'no columns'}"
+            if isinstance(error, NoVerdict):
+                raise NoVerdict(error.message, where=where, hint=error.hint)
             raise PredicateError(
                 f"predicate '{judge.name}' raised {type(error).__name__}: {error}",
-                where=f"row {row} of its batch: {values or 'no columns'}",
+                where=where,
                 hint="the row passes all other predicates; guard this one with after=[...] or let it return None",
             ) from error
 

@@ -1,7 +1,8 @@
 """Filters: one predicate of one input, evaluated on chosen rows of a batch.
 
-A predicate is called only with the rows it is given, never with none. NULL is not true. A row on which it raises gets no
-verdict but an error that the fabric may forgive; a vectorised predicate that raises is halved until the rows are found.
+A predicate is called only with the rows it is given, never with none. NULL is not true. A row on which it raises, or says
+something that is no boolean, gets no verdict but an error that the fabric may forgive; the rows of a vectorised predicate are
+halved until those rows are found. A wrong number of verdicts is no row's fault and is raised at once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,17 @@ from thalweg.errors import PredicateError
 Kind = Literal["row", "arrow", "pandas"]
 Rows = NDArray[np.int64]
 Reader = Callable[[pa.Array], Any]
+
+
+BOOLEANS = {bool, np.bool_, type(None)}
+
+
+class NoVerdict(PredicateError):
+    """A predicate said something of a row that is neither true nor false nor NULL."""
+
+
+class WrongCount(PredicateError):
+    """A vectorised predicate gave another number of verdicts than it got rows."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class Filter:
         """Judge the rows at these positions (None: all). There must be at least one."""
         arrays = [batch.column(c) for c in self.columns]
         count = batch.num_rows
-        if rows is not None and len(rows) < count:
+        if rows is not None and not _all_in_order(rows, count):
             picked = pa.array(rows)
             arrays = [a.take(picked) for a in arrays]
             count = len(rows)
@@ -66,8 +78,8 @@ class Filter:
             held = self.function()
         except Exception as error:
             return Verdict(np.ones(count, np.bool_), dict.fromkeys(range(count), error))
-        if not isinstance(held, (bool, np.bool_, type(None))):
-            raise self._no_verdict(f"a {type(held).__name__} ({_short(held)})")
+        if type(held) not in BOOLEANS:
+            return Verdict(np.ones(count, np.bool_), dict.fromkeys(range(count), self._no_verdict(_described(held))))
         return Verdict(np.full(count, bool(held)))
 
     def _row_by_row(self, arrays: Sequence[pa.Array]) -> Verdict:
@@ -75,22 +87,27 @@ class Filter:
         judged: list[Any] = []
         errors: dict[int, Exception] = {}
         calls = map(self.function, *values)
-        while True:
+        count = len(arrays[0])
+        while len(judged) < count:
             try:
                 judged.extend(calls)
-                break
+                if len(judged) < count:
+                    raise StopIteration  # only the function can have raised it: the rows are not at their end
             except Exception as error:
                 errors[len(judged)] = error
                 judged.append(True)
-        odd = set(map(type, judged)) - {bool, np.bool_, type(None)}
-        if odd:
-            wrong = next(v for v in judged if type(v) in odd)
-            raise self._no_verdict(f"a {type(wrong).__name__} ({_short(wrong)})")
+        if not set(map(type, judged)) <= BOOLEANS:
+            for i, said in enumerate(judged):
+                if type(said) not in BOOLEANS:
+                    errors[i] = self._no_verdict(_described(said))
+                    judged[i] = True
         return Verdict(np.array(judged, dtype=np.bool_), errors)
 
     def _vectorised(self, arrays: Sequence[pa.Array], count: int) -> Verdict:
         try:
-            returned = self.function(*self._vectors(arrays))
+            mask = self._mask(self.function(*self._vectors(arrays)), count)
+        except WrongCount:
+            raise
         except Exception as error:
             if count == 1:
                 return Verdict(np.ones(1, np.bool_), {0: error})
@@ -99,7 +116,7 @@ class Filter:
             tail = self._vectorised([a.slice(half) for a in arrays], count - half)
             errors = head.errors | {half + i: e for i, e in tail.errors.items()}
             return Verdict(np.concatenate([head.holds, tail.holds]), errors)
-        return Verdict(self._mask(returned, count))
+        return Verdict(mask)
 
     def _vectors(self, arrays: Sequence[pa.Array]) -> list[Any]:
         default: Reader = (lambda a: a) if self.kind == "arrow" else pandas_values
@@ -123,20 +140,21 @@ class Filter:
                 missing = np.asarray(pd.isna(values), dtype=np.bool_)
                 odd = next((v for v in values[~missing] if not isinstance(v, (bool, np.bool_))), None)
                 if odd is not None:
-                    raise self._no_verdict(f"values such as a {type(odd).__name__} ({_short(odd)})")
+                    raise self._no_verdict(_described(odd))
                 values = np.where(missing, False, values)
             mask = values.astype(np.bool_)
         else:
             raise self._no_verdict(f"a {type(returned).__name__}")
         if mask.shape != (count,):
-            raise PredicateError(
-                f"predicate '{self.name}' was given {count} rows and returned {len(mask)} verdicts",
+            found = f"{len(mask)} verdicts" if mask.ndim == 1 else f"an array of shape {mask.shape}"
+            raise WrongCount(
+                f"predicate '{self.name}' was given {count} rows and returned {found}",
                 hint="a vectorised predicate returns one boolean for each row it gets",
             )
         return mask
 
-    def _no_verdict(self, what: str) -> PredicateError:
-        return PredicateError(
+    def _no_verdict(self, what: str) -> NoVerdict:
+        return NoVerdict(
             f"predicate '{self.name}' returned {what} where True, False or None was expected",
             hint="wrap it: return bool(...)" if self.kind == "row" else "return booleans, for example a comparison",
         )
@@ -158,6 +176,10 @@ def _is_plain_bool(values: Any) -> bool:
     return getattr(values, "dtype", None) == np.bool_
 
 
-def _short(value: Any) -> str:
+def _all_in_order(rows: Rows, count: int) -> bool:
+    return len(rows) == count and bool((rows[1:] > rows[:-1]).all())
+
+
+def _described(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return f"a {type(value).__name__} ({text if len(text) <= 60 else text[:57] + '...'})"

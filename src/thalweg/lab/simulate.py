@@ -33,6 +33,8 @@ class Run:
     final_order: tuple[int, ...]
     events: list[Event] = field(default_factory=list)
     batch: int = 1000
+    orders: list[tuple[int, ...]] = field(default_factory=list)
+    """The order of the plan in force when each batch was routed."""
 
     @property
     def work(self) -> float:
@@ -61,14 +63,15 @@ def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journe
         extra = np.zeros(len(rows), np.bool_)
         if profiling:
             extra = last if ruster.also == "next" else ~alive if ruster.also == "all" or op in ruster.also else extra
-        n, more = int(alive.sum()), int(extra.sum())
+        n, more = np.count_nonzero(alive), np.count_nonzero(extra)
         if profiling:
             tried = alive | extra
             seen[tried, op] = mine[tried, op]
         if not n and not more:
             continue
         passed = alive & mine[:, op]
-        visits.append(Visit(op, n, int(passed.sum()), n * costs[op], more, more * costs[op], work=n + more))
+        out = np.count_nonzero(passed)
+        visits.append(Visit(op, n, out, n * costs[op], more, more * costs[op], work=n + more))
         last = alive & ~passed
         alive = passed
     return Journey(ruster, len(rows), tuple(visits), seen if profiling else None)
@@ -84,9 +87,10 @@ def run(
     chosen = optimize.make(policy, pipeline, seed, **options) if isinstance(policy, str) else policy
     cost = np.asarray(costs, float)
     table = pa.record_batch(columns or {"row": np.arange(len(bits))})
-    useful, extra, evaluations, events = [], [], [], []
+    useful, extra, evaluations, events, orders = [], [], [], [], []
     for number, start in enumerate(range(0, len(bits), batch)):
         piece = bits[start : start + batch]
+        orders.append(chosen.plan.route.operators)
         rusters = chosen.route(Batch(table.slice(start, batch), number))
         journeys = tuple(travel(piece, cost, r) for r in rusters)
         visits = Visits(number, len(piece), journeys)
@@ -95,7 +99,9 @@ def run(
         extra.append(sum(v.extra_seconds for j in journeys for v in j.visits))
         evaluations.append(sum(v.rows_in + v.extra for j in journeys for v in j.visits))
         events += chosen.drain()
-    return Run(np.array(useful), np.array(extra), np.array(evaluations), chosen.plan.route.operators, events, batch)
+    return Run(
+        np.array(useful), np.array(extra), np.array(evaluations), chosen.plan.route.operators, events, batch, orders
+    )
 
 
 def order_work(bits: PassBits, order: Sequence[int], costs: Sequence[float]) -> float:
@@ -113,9 +119,12 @@ def best_order(bits: PassBits, costs: Sequence[float]) -> tuple[tuple[int, ...],
     """
     n = bits.shape[1]
     codes = np.bincount((~bits) @ (1 << np.arange(n)), minlength=1 << n)
-    alive = np.zeros(1 << n)  # tuples that no filter of the set drops
-    for chosen in range(1 << n):
-        alive[chosen] = codes[(np.arange(1 << n) & chosen) == 0].sum() if n <= 10 else _alive(codes, chosen)
+    return cheapest(np.array([_alive(codes, chosen) for chosen in range(1 << n)]), costs)
+
+
+def cheapest(alive: NDArray[np.float64], costs: Sequence[float]) -> tuple[tuple[int, ...], float]:
+    """The order of least work, given for each set of filters (as a bit mask) how many tuples none of them drops."""
+    n = len(costs)
     best = np.full(1 << n, np.inf)
     last = np.zeros(1 << n, np.int64)
     best[0] = 0.0
@@ -138,4 +147,4 @@ def _alive(codes: NDArray[np.int64], chosen: int) -> float:
     return float(codes[present[(present & chosen) == 0]].sum())
 
 
-__all__ = ["DROPPED", "PassBits", "Run", "best_order", "order_work", "run", "travel"]
+__all__ = ["DROPPED", "PassBits", "Run", "best_order", "cheapest", "order_work", "run", "travel"]

@@ -1,1 +1,1 @@
-"""."""
+"""What you see: explain, and the handle of a named query."""

@@ -1,0 +1,249 @@
+"""Numba kernels: arrays in, arrays out; the only loops over single tuples in the engine.
+
+A partial result is one row of int64: newest time, first expiry, a value per key class, a row number per input. A stored
+tuple is one row of `cells`: time, expiry, its key values. A slice's index is a block of `links`: bucket heads, then for
+each of its rows the next one of the same bucket. Invariant: a candidate is accepted iff all shared keys are equal and
+newest time <= first expiry, so colliding buckets cost time, never correctness. Wildcard walks: AMRI, section 4.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import int32, int64, njit, uint8
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Links = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+
+NEWEST: Final = 0
+"""Column of a partial result or stored tuple: the newest time in it."""
+EXPIRY: Final = 1
+"""Column: the last moment at which all of it is still inside its windows."""
+KEYS: Final = 2
+"""First column of key values."""
+
+# Columns of a slice's line in the table of slices that a probe gets.
+START: Final = 0
+HEAD: Final = 1
+NEXT: Final = 2
+MASK: Final = 3
+"""Hash layout: buckets less one. Bit-address layout: -1."""
+WILD: Final = 4
+"""Bit-address layout: the bits of the attributes that the probe does not know."""
+FIRST_TIME: Final = 5
+LAST_EXPIRY: Final = 6
+ROWS: Final = 7
+BITS: Final = 8
+"""First of the pairs (bits, place) of each attribute that the probe knows."""
+
+# Where a probe stands: it stops when its buffer is full and goes on from here.
+AT_ROW: Final = 0
+AT_SLICE: Final = 1
+AT_WILD: Final = 2
+AT_CANDIDATE: Final = 3
+MATCHED: Final = 4
+WORK: Final = 5
+"""Buckets looked up and candidates examined so far."""
+SURVIVORS: Final = 6
+"""Rows with at least one match so far."""
+CURSOR: Final = 7
+"""Length of that record."""
+
+BEGIN: Final = -2
+"""AT_CANDIDATE of a bucket not looked up yet."""
+
+_matrix = int64[:, ::1]
+_vector = int64[::1]
+_links = int32[::1]
+
+
+@njit(int64(int64), cache=True, nogil=True, inline="always")
+def mix(key: int) -> int:
+    """Spread a key over 64 bits; a bijection."""
+    h = key * -7046029254386353131
+    h ^= (h >> 32) & 0xFFFFFFFF
+    h *= -4658895280553007687
+    return h ^ ((h >> 29) & 0x7FFFFFFFF)
+
+
+@njit(int64(_matrix, int64, _matrix, int64), cache=True, nogil=True, inline="always")
+def hash_keys(rows: Ints, row: int, pairs: Ints, side: int) -> int:
+    """The hash of several keys of one row; `pairs[:, side]` are their columns."""
+    h = 0
+    for k in range(pairs.shape[0]):
+        h = mix(h ^ rows[row, pairs[k, side]])
+    return h
+
+
+@njit(int64(int64, int64, int64), cache=True, nogil=True, inline="always")
+def address(key: int, bits: int, place: int) -> int:
+    """The bits that one attribute gives to a bucket's number."""
+    if bits == 0:
+        return 0
+    return ((mix(key) >> (64 - bits)) & ((1 << bits) - 1)) << place
+
+
+@njit(int64(_matrix, int64, _matrix, _matrix, int64, int64), cache=True, nogil=True, inline="always")
+def bucket_of(partial: Ints, row: int, pairs: Ints, slices: Ints, s: int, hashed: int) -> int:
+    """The bucket of a probe in one slice, with zeros for attributes it does not know."""
+    if slices[s, MASK] >= 0:
+        return int(hashed & slices[s, MASK])
+    bucket = 0
+    for k in range(pairs.shape[0]):
+        bucket |= address(partial[row, pairs[k, 0]], slices[s, BITS + 2 * k], slices[s, BITS + 2 * k + 1])
+    return bucket
+
+
+@njit(int64(_matrix, _matrix, _links, _matrix, _matrix, _matrix, int64, _matrix, _vector), cache=True, nogil=True)
+def probe(
+    partial: Ints, cells: Ints, links: Links, slices: Ints,
+    pairs: Ints, adds: Ints, number: int, out: Ints, cursor: Ints,
+) -> int:  # fmt: skip
+    """Join partial results with a stem: write them, extended, to `out`, and how far it came to `cursor`.
+
+    `pairs` are the shared keys (column of partial, column of cells), `adds` the keys that become known (column of
+    cells, column of partial), `number` the column that takes the row number. Returns the rows written; done once
+    `cursor[AT_ROW]` is the number of partial results.
+    """
+    written, room, width = 0, out.shape[0], out.shape[1]
+    work, survivors = cursor[WORK], cursor[SURVIVORS]
+    s0, wild0, r0, matched = cursor[AT_SLICE], cursor[AT_WILD], cursor[AT_CANDIDATE], cursor[MATCHED]
+    for i in range(cursor[AT_ROW], partial.shape[0]):
+        newest, expiry = partial[i, NEWEST], partial[i, EXPIRY]
+        hashed = hash_keys(partial, i, pairs, 0)
+        for s in range(s0, slices.shape[0]):
+            if slices[s, LAST_EXPIRY] < newest or slices[s, FIRST_TIME] > expiry:
+                wild0, r0 = 0, BEGIN
+                continue
+            start, head, chain, wild = slices[s, START], slices[s, HEAD], slices[s, NEXT], slices[s, WILD]
+            bucket = bucket_of(partial, i, pairs, slices, s, hashed)
+            w = wild0
+            while True:
+                r = r0
+                if r == BEGIN:
+                    work += 1
+                    r = links[head + (bucket | w)]
+                while r >= 0:
+                    row = start + r
+                    equal = True
+                    for k in range(pairs.shape[0]):
+                        if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
+                            equal = False
+                            break
+                    if equal:
+                        new = max(newest, cells[row, NEWEST])
+                        end = min(expiry, cells[row, EXPIRY])
+                        if new <= end:
+                            if written == room:
+                                cursor[AT_ROW], cursor[AT_SLICE], cursor[AT_WILD], cursor[AT_CANDIDATE] = i, s, w, r
+                                cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = matched, work, survivors
+                                return written
+                            for c in range(width):
+                                out[written, c] = partial[i, c]
+                            out[written, NEWEST] = new
+                            out[written, EXPIRY] = end
+                            for k in range(adds.shape[0]):
+                                out[written, adds[k, 1]] = cells[row, adds[k, 0]]
+                            out[written, number] = row
+                            written += 1
+                            matched = 1
+                    work += 1
+                    r = links[chain + r]
+                r0 = BEGIN
+                w = (w - wild) & wild
+                if w == 0:
+                    break
+            wild0 = 0
+        survivors += matched
+        s0, matched = 0, 0
+    cursor[AT_ROW], cursor[AT_SLICE], cursor[AT_WILD], cursor[AT_CANDIDATE] = partial.shape[0], 0, 0, BEGIN
+    cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = 0, work, survivors
+    return written
+
+
+@njit(int64(_matrix, _matrix, _links, _matrix, _matrix, int64, _vector), cache=True, nogil=True)
+def count(
+    partial: Ints, cells: Ints, links: Links, slices: Ints, pairs: Ints,
+    budget: int, matches: Ints,
+) -> int:  # fmt: skip
+    """Matches of each partial result, nothing written. Stops after the row that brings the work to `budget`.
+
+    Rows not tried get -1. Returns the work done.
+    """
+    work = 0
+    for i in range(partial.shape[0]):
+        if work >= budget:
+            matches[i] = -1
+            continue
+        newest, expiry = partial[i, NEWEST], partial[i, EXPIRY]
+        hashed = hash_keys(partial, i, pairs, 0)
+        found = 0
+        for s in range(slices.shape[0]):
+            if slices[s, LAST_EXPIRY] < newest or slices[s, FIRST_TIME] > expiry:
+                continue
+            start, head, chain, wild = slices[s, START], slices[s, HEAD], slices[s, NEXT], slices[s, WILD]
+            bucket = bucket_of(partial, i, pairs, slices, s, hashed)
+            w = 0
+            while True:
+                work += 1
+                r = links[head + (bucket | w)]
+                while r >= 0:
+                    work += 1
+                    row = start + r
+                    equal = max(newest, cells[row, NEWEST]) <= min(expiry, cells[row, EXPIRY])
+                    for k in range(pairs.shape[0]):
+                        if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
+                            equal = False
+                            break
+                    if equal:
+                        found += 1
+                    r = links[chain + r]
+                w = (w - wild) & wild
+                if w == 0:
+                    break
+        matches[i] = found
+    return work
+
+
+@njit((_matrix, _links, int64, int64, int64, int64, int64, int64, _matrix), cache=True, nogil=True)
+def extend_hash(
+    cells: Ints, links: Links, start: int, first: int, last: int, head: int, chain: int, mask: int,
+    pairs: Ints,
+) -> None:  # fmt: skip
+    """Enter rows first..last of a slice in its hash index on the columns `pairs[:, 1]`."""
+    for r in range(first, last):
+        bucket = hash_keys(cells, start + r, pairs, 1) & mask
+        links[chain + r] = links[head + bucket]
+        links[head + bucket] = r
+
+
+@njit((_matrix, _links, int64, int64, int64, int64, int64, _vector), cache=True, nogil=True)
+def extend_bits(
+    cells: Ints, links: Links, start: int, first: int, last: int, head: int, chain: int, bits: Ints
+) -> None:
+    """Enter rows first..last of a slice in its bit-address index: `bits[k]` bits of attribute k, the first highest."""
+    for r in range(first, last):
+        bucket, place = 0, 0
+        for k in range(bits.shape[0] - 1, -1, -1):
+            bucket |= address(cells[start + r, KEYS + k], bits[k], place)
+            place += bits[k]
+        links[chain + r] = links[head + bucket]
+        links[head + bucket] = r
+
+
+@njit((uint8[::1], _vector, _vector), cache=True, nogil=True)
+def hash_bytes(data: Bytes, offsets: Ints, out: Ints) -> None:
+    """A 64-bit hash of each byte string `data[offsets[i]:offsets[i + 1]]`, eight bytes at a time."""
+    for i in range(out.shape[0]):
+        at, end = offsets[i], offsets[i + 1]
+        h = end - at
+        while at < end:
+            word = 0
+            for b in range(min(8, end - at)):
+                word |= int64(data[at + b]) << (8 * b)
+            h = mix(h ^ word)
+            at += 8
+        out[i] = h

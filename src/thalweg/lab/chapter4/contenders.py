@@ -1,0 +1,97 @@
+"""Who runs in chapter 4's experiments: the thesis' four algorithms with the constants of its Table 4.1, its yardstick Optimal, and ours.
+
+Table 4.1: p = 0.01 (Independent 0.005), window of 1000 profile tuples (Sweep 500), α = 0.9. It gives no p for Sweep and LocalSwaps: they use
+A-Greedy's, as section 4.4 says of Sweep. Where a figure has another p, Independent keeps its half of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from thalweg.lab.chapter4.generator import Population
+from thalweg.lab.experiment import Value
+from thalweg.lab.simulate import PassBits, Run, order_work, run
+
+ALPHA = 0.9
+OPTIMAL, WRITTEN = "Optimal", "as written"
+A_GREEDY, SWEEP, INDEPENDENT, LOCAL_SWAPS = "A-Greedy", "Sweep", "Independent", "LocalSwaps"
+FOLLOWING, AUTO, LOTTERY = "agreedy (ours)", "auto (ours)", "lottery"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy under the name that figures show."""
+
+    name: str
+    policy: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, bits: PassBits, costs: Sequence[float], seed: int) -> Run:
+        return run(self.policy, bits, costs, seed=seed, **self.options)
+
+
+def thesis(p: float = 0.01) -> list[Contender]:
+    """The four algorithms of the thesis."""
+    return [
+        Contender(A_GREEDY, "agreedy", {"follow": False, "p": p, "window": 1000, "alpha": ALPHA}),
+        Contender(SWEEP, "sweep", {"p": p, "window": 500, "alpha": ALPHA}),
+        Contender(INDEPENDENT, "independent", {"p": p / 2, "window": 1000, "alpha": ALPHA}),
+        Contender(LOCAL_SWAPS, "localswaps", {"p": p, "window": 1000, "alpha": ALPHA}),
+    ]
+
+
+def ours() -> list[Contender]:
+    """What Thalweg runs unless told otherwise: A-Greedy that follows change, and `auto`, the default."""
+    return [Contender(FOLLOWING, "agreedy"), Contender(AUTO, "auto")]
+
+
+def named(contenders: Sequence[Contender], *names: str) -> list[Contender]:
+    return [c for c in contenders if c.name in names]
+
+
+LOTTERIES = [Contender(LOTTERY, "lottery")]
+
+
+def steady(
+    x: dict[str, Value], population: Population, costs: Sequence[float], contenders: Sequence[Contender],
+    tuples: int, settle: int, seed: int,
+) -> list[dict[str, Value]]:  # fmt: skip
+    """Every contender over the same stationary stream; what it costs for each tuple once `settle` tuples have passed.
+
+    The filters stand in an order drawn by the seed, so that nobody is lucky with the written one.
+    """
+    random = np.random.default_rng([seed, len(population)])
+    permutation = [int(i) for i in random.permutation(len(population))]
+    filters, price = population.permuted(permutation), [float(costs[i]) for i in permutation]
+    bits = filters.draw(tuples, random)
+    best, least = filters.best(price)
+    rows = [
+        _row(x, OPTIMAL, seed, order_work(bits[settle:], best, price) / (tuples - settle), 0.0)
+        | {"order_ratio": 1.0, "reorders": 0}
+    ]
+    for contender in contenders:
+        went = contender.run(bits, price, seed)
+        start, counted = settle // went.batch, tuples - settle
+        rows.append(
+            _row(x, contender.name, seed, went.useful[start:].sum() / counted, went.extra[start:].sum() / counted)
+            | {"order_ratio": _order_ratio(filters, price, went, start, least), "reorders": went.reorders}
+        )
+    return rows
+
+
+def _row(x: dict[str, Value], policy: str, seed: int, useful: float, extra: float) -> dict[str, Value]:
+    total = float(useful + extra)
+    return x | {
+        "policy": policy, "seed": seed, "useful": float(useful), "extra": float(extra), "cost": total,
+        "rate": 1000 / total, "overhead": 100 * float(extra) / total,
+    }  # fmt: skip
+
+
+def _order_ratio(population: Population, costs: Sequence[float], went: Run, start: int, least: float) -> float:
+    """True cost of the orders that were in force, against the best order's: without the noise of the stream."""
+    known = {order: population.cost(order, costs) for order in set(went.orders[start:])}
+    return float(np.mean([known[order] for order in went.orders[start:]])) / least

@@ -1,0 +1,81 @@
+"""How a claim is decided from estimates: agrees, does not, or can't say.
+
+Invariant: "agrees" needs every interval wholly on the claimed side, "does not" needs at least one wholly on the other side; what lies
+between is "can't say". A claim with several parts is as good as its worst part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from thalweg.lab.estimate import Estimate, estimate
+from thalweg.lab.experiment import Finding, Measurements, Value, Verdict
+
+SHOWN = 10
+
+
+def above(estimates: Mapping[str, Estimate], bound: float) -> Finding:
+    """Every estimate lies above the bound.
+
+    >>> above({"n=3": Estimate(1.2, 1.1, 1.3, 5), "n=8": Estimate(1.5, 0.9, 2.1, 5)}, 1.0)
+    Finding(verdict="can't say", numbers='n=3: 1.200 ±0.100, n=8: 1.500 ±0.600')
+    """
+    if not estimates or any(np.isnan(e.mean) for e in estimates.values()):
+        return Finding("can't say", shown(estimates) or "nothing measured")
+    if all(e.low > bound for e in estimates.values()):
+        return Finding("agrees", shown(estimates))
+    wrong = any(e.high <= bound for e in estimates.values())
+    return Finding("does not" if wrong else "can't say", shown(estimates))
+
+
+def below(estimates: Mapping[str, Estimate], bound: float) -> Finding:
+    """Every estimate lies below the bound."""
+    mirrored = {k: Estimate(-e.mean, -e.high, -e.low, e.count) for k, e in estimates.items()}
+    return Finding(above(mirrored, -bound).verdict, shown(estimates) or "nothing measured")
+
+
+def within(estimates: Mapping[str, Estimate], targets: Mapping[str, float], share: float) -> Finding:
+    """Every mean is its target, give or take `share` of the target; an interval across the edge can't say."""
+    verdicts: list[Verdict] = []
+    for name, e in estimates.items():
+        low, high = targets[name] * (1 - share), targets[name] * (1 + share)
+        inside, outside = e.low >= low and e.high <= high, e.high < low or e.low > high
+        verdicts.append("agrees" if inside else "does not" if outside else "can't say")
+    numbers = ", ".join(f"{k}: {e} (paper {targets[k]:g})" for k, e in estimates.items())
+    return Finding(worst(verdicts), numbers or "nothing measured")
+
+
+def both(*findings: Finding) -> Finding:
+    """All parts of a claim."""
+    return Finding(worst([f.verdict for f in findings]), "; ".join(f.numbers for f in findings))
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    if not verdicts or "can't say" in verdicts and "does not" not in verdicts:
+        return "can't say"
+    return "does not" if "does not" in verdicts else "agrees"
+
+
+def exactly(measured: Mapping[str, float], expected: Mapping[str, float]) -> Finding:
+    """Numbers without noise: equal to the expected ones up to rounding."""
+    numbers = ", ".join(f"{k}: {v:.6g} (expected {expected[k]:.6g})" for k, v in measured.items())
+    if not measured:
+        return Finding("can't say", "nothing measured")
+    same = all(abs(v - expected[k]) <= 1e-9 * max(1.0, abs(expected[k])) for k, v in measured.items())
+    return Finding("agrees" if same else "does not", numbers)
+
+
+def slope(measured: Measurements, column: Callable[[Value, Value], float], xs: Sequence[Value]) -> Estimate:
+    """Least-squares slope of a quantity of (x, seed) over the rank of x, one slope for each seed."""
+    seeds = measured.distinct("seed")
+    ranks = np.arange(len(xs), dtype=float)
+    ranks -= ranks.mean()
+    lines = [[column(x, seed) for x in xs] for seed in seeds]
+    return estimate(float(ranks @ np.asarray(line) / (ranks @ ranks)) for line in lines)
+
+
+def shown(estimates: Mapping[str, Estimate]) -> str:
+    parts = [f"{k}: {e}" for k, e in estimates.items()]
+    return ", ".join(parts)

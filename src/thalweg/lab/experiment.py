@@ -1,0 +1,207 @@
+"""An experiment: what a paper varied, how it is run again, and what the paper claimed about the outcome.
+
+Trials give rows (what was set and what came out, one row for each seed and series); panels are pictures of rows; claims are checks on rows.
+Trials are independent of each other and carry their own seeds, so the outcome does not depend on the order or the process they run in.
+Claims are judged by the frame in `check.py`: a claim agrees only if the 95 % intervals say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.errors import ThalwegError
+from thalweg.lab.estimate import Estimate, estimate
+
+Value = float | int | str | Sequence[float]
+Row = Mapping[str, Value]
+Verdict = Literal["agrees", "does not", "can't say"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One piece of work, picklable: a function and what to call it with. `alone`: it reads the wall clock."""
+
+    label: str
+    function: Callable[..., list[dict[str, Value]]]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    alone: bool = False
+
+    def __call__(self) -> list[dict[str, Value]]:
+        return self.function(**self.arguments)
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """All rows of an experiment. Selections keep the order of the rows, and values of different series pair up by seed.
+
+    >>> m = Measurements(({"n": 3, "policy": "a", "seed": 1, "work": 2.0}, {"n": 3, "policy": "b", "seed": 1, "work": 3.0}))
+    >>> m.ratio("work", {"policy": "b"}, {"policy": "a"}, n=3).mean
+    1.5
+    """
+
+    rows: tuple[Row, ...]
+
+    def select(self, **where: Value) -> list[Row]:
+        return [r for r in self.rows if all(k in r and r[k] == v for k, v in where.items())]
+
+    def values(self, column: str, **where: Value) -> NDArray[np.float64]:
+        """One column of the selected rows that have it."""
+        found = [r[column] for r in self.select(**where) if column in r]
+        if not found:
+            raise ThalwegError(f"nothing measured for '{column}' where {where}", hint="see the rows in raw.json")
+        return np.asarray(found, float)
+
+    def distinct(self, column: str, **where: Value) -> list[Any]:
+        """The values of a column in the order they first occur."""
+        return list(dict.fromkeys(r[column] for r in self.select(**where) if column in r))
+
+    def estimate(self, column: str, **where: Value) -> Estimate:
+        return estimate(self.values(column, **where))
+
+    def by_seed(self, column: str, **where: Value) -> dict[Any, float]:
+        rows = [r for r in self.select(**where) if column in r]
+        found = {r["seed"]: float(np.asarray(r[column], float)) for r in rows}
+        if len(found) != len(rows) or not rows:
+            raise ThalwegError(f"'{column}' where {where} is not one value for each seed ({len(rows)} rows)")
+        return found
+
+    def ratio(
+        self, column: str, over: Mapping[str, Value], under: Mapping[str, Value], **where: Value
+    ) -> Estimate:  # fmt: skip
+        """Mean of the ratios of two series, paired by seed."""
+        a, b = self.by_seed(column, **where, **over), self.by_seed(column, **where, **under)
+        return estimate(a[seed] / b[seed] for seed in a if seed in b)
+
+    def difference(
+        self, column: str, over: Mapping[str, Value], under: Mapping[str, Value], **where: Value
+    ) -> Estimate:  # fmt: skip
+        """Mean of the differences of two series, paired by seed."""
+        a, b = self.by_seed(column, **where, **over), self.by_seed(column, **where, **under)
+        return estimate(a[seed] - b[seed] for seed in a if seed in b)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check says, with the numbers it looked at."""
+
+    verdict: Verdict
+    numbers: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, in our words, and the check that decides whether the measurements agree."""
+
+    says: str
+    check: Callable[[Measurements], Finding]
+    source: Literal["paper", "ours"] = "paper"
+    """`ours`: not said by the paper; about what Thalweg adds."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture: for each value of `series` the mean of `y` (with its interval over seeds) against `x`.
+
+    `line`: x is a number. `bars`: x is a name. `stack`: the columns `parts` of each series, stacked. `timeline`: `y` holds a list, a
+    value every `step` tuples, and the mean over seeds is drawn.
+    """
+
+    name: str
+    title: str
+    x: str
+    y: str
+    xlabel: str
+    ylabel: str
+    kind: Literal["line", "bars", "stack", "timeline"] = "line"
+    series: str = "policy"
+    where: Mapping[str, Value] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    logx: bool = False
+    step: int = 1
+    mark: float | None = None
+    """Where on the x axis something happened."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What a panel shows of one series."""
+
+    series: str
+    x: tuple[Any, ...]
+    y: tuple[Estimate, ...]
+
+
+def curves(panel: Panel, measured: Measurements) -> list[Curve]:
+    """The points of a panel; pictures, tables and JSON all come from here, so they can't disagree."""
+    wanted = [panel.y] if panel.kind != "stack" else list(panel.parts)
+    out = []
+    rows = [r for r in measured.select(**panel.where) if panel.series in r and all(w in r for w in wanted)]
+    chosen = Measurements(tuple(rows))
+    for series in chosen.distinct(panel.series):
+        if panel.kind == "timeline":
+            lines = np.asarray([r[panel.y] for r in chosen.select(**{panel.series: series})], float)
+            at = tuple(int(i) * panel.step for i in range(lines.shape[1]))
+            out.append(Curve(str(series), at, tuple(estimate(lines[:, i]) for i in range(lines.shape[1]))))
+            continue
+        for column in wanted:
+            at = tuple(chosen.distinct(panel.x, **{panel.series: series}))
+            points = tuple(chosen.estimate(column, **{panel.series: series, panel.x: x}) for x in at)
+            name = f"{series}: {panel.parts[column]}" if panel.kind == "stack" else str(series)
+            out.append(Curve(name, at, points))
+    return out
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of a paper, and how to run it again."""
+
+    name: str
+    title: str
+    paper: str
+    section: str
+    figures: tuple[str, ...]
+    varies: str
+    fixed: str
+    trials: Callable[[bool, int], list[Trial]]
+    """(quick, seed) -> the trials."""
+    claims: tuple[Claim, ...]
+    panels: tuple[Panel, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Choices made where the paper is silent."""
+
+    def run(self, quick: bool = False, seed: int = 7, step: Callable[[str], None] = lambda label: None) -> Measurements:
+        """Run all trials here, one after the other."""
+        rows: list[Row] = []
+        for trial in self.trials(quick, seed):
+            rows += trial()
+            step(trial.label)
+        return Measurements(tuple(rows))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An experiment that was run: its measurements and what became of each claim."""
+
+    experiment: Experiment
+    measured: Measurements
+    findings: tuple[tuple[Claim, Finding], ...]
+    seconds: float = 0.0
+
+
+def judge(experiment: Experiment, measured: Measurements, seconds: float = 0.0) -> Outcome:
+    return Outcome(experiment, measured, tuple((c, c.check(measured)) for c in experiment.claims), seconds)
+
+
+def counted(outcomes: Iterable[Outcome]) -> dict[Verdict, int]:
+    """How many claims agree, do not, can't be said."""
+    tally: dict[Verdict, int] = {"agrees": 0, "does not": 0, "can't say": 0}
+    for outcome in outcomes:
+        for _, finding in outcome.findings:
+            tally[finding.verdict] += 1
+    return tally

@@ -1,0 +1,144 @@
+"""The board: where the statistics and events of all tasks meet on the driver.
+
+Streaming queries report through a StreamingQueryListener, batch queries through an Observation. The listener only parses a few small
+JSON texts per batch and appends; everything else happens when somebody asks.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.plan import Pipeline
+from thalweg.query.predicate import Predicate
+from thalweg.spark.control import Control
+
+KEEP_REPORTS = 100_000
+METRIC = "thalweg:"
+
+
+@dataclass
+class Entry:
+    """One named query: what was asked, and all that its tasks reported."""
+
+    name: str
+    policy: str
+    pipeline: Pipeline
+    predicates: list[Predicate]
+    places: dict[str, str]
+    """Where each predicate runs, and why, by name, in written order."""
+    streaming: bool
+    control: Control
+    reports: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=KEEP_REPORTS))
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    """Events of the driver's own: freeze and thaw."""
+    waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=64))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, texts: list[str]) -> None:
+        fresh = [json.loads(t) for t in texts]
+        if not fresh:
+            return
+        with self.lock:
+            self.reports.extend(fresh)
+        # The cell that saw most rows has learned most; its word is the prior of workers that are new.
+        best = max(fresh, key=lambda r: int(r["tally"]["rows_in"]))
+        if best["learned"] is not None:
+            self.control.write(learned=best["learned"])
+
+    def collect(self, seconds: float = 2.0) -> None:
+        """Take in what finished batch jobs observed; jobs that have not run yet are left waiting."""
+        for wait in list(self.waiting):
+            texts = wait.texts(seconds)
+            if texts is not None:
+                self.waiting.remove(wait)
+                self.add(texts)
+
+
+class _Waiting:
+    """A batch job's Observation. Asking blocks until the job has run, so a thread of its own asks."""
+
+    def __init__(self, observation: Observation) -> None:
+        self._observation = observation
+        self._texts: list[str] | None = None
+        self._thread: threading.Thread | None = None
+
+    def texts(self, seconds: float) -> list[str] | None:
+        if self._texts is None and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread.start()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._texts
+
+    def _ask(self) -> None:
+        try:
+            self._texts = list(self._observation.get.get("stats") or [])
+        except Exception:
+            # Connect raises while the job has not run; classic when the session is gone. Either way: nothing yet.
+            self._texts = None
+
+
+class _Listener(StreamingQueryListener):
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        for metric, row in event.progress.observedMetrics.items():
+            entry = board.entries.get(metric.removeprefix(METRIC)) if metric.startswith(METRIC) else None
+            if entry is not None:
+                entry.add(list(row["stats"] or []))
+
+
+class Board:
+    """All named queries of this process."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._listening: list[SparkSession] = []
+        self._lock = threading.Lock()
+
+    def register(self, entry: Entry) -> Entry:
+        """Put a query on the board. The same query again, as inside foreachBatch, goes on where it was."""
+        with self._lock:
+            old = self.entries.get(entry.name)
+            if old and (old.pipeline, old.policy, old.streaming) == (entry.pipeline, entry.policy, entry.streaming):
+                return old
+            self.entries[entry.name] = entry
+            return entry
+
+    def listen(self, spark: SparkSession) -> None:
+        with self._lock:
+            if not any(s is spark for s in self._listening):
+                spark.streams.addListener(_Listener())
+                self._listening.append(spark)
+
+    def wait_for(self, entry: Entry, observation: Observation) -> None:
+        entry.waiting.append(_Waiting(observation))
+
+    def entry(self, name: str) -> Entry:
+        if name not in self.entries:
+            raise DefinitionError(f"no query named '{name}'", hint=did_you_mean(name, self.entries))
+        return self.entries[name]
+
+
+board = Board()

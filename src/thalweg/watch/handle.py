@@ -1,0 +1,131 @@
+"""The handle of a named query: explain it, list its decisions, pin its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.plan import Event, Plan, Route
+from thalweg.spark.board import Entry, board
+from thalweg.watch import explain
+from thalweg.watch.summary import Summary, summarise
+
+EVENT_COLUMNS = [
+    "batch", "partition", "policy", "kind", "version", "tuples", "before", "after", "why",
+    "estimate_before", "estimate_after",
+]  # fmt: skip
+STATS_COLUMNS = [
+    "batch", "partition", "predicate", "rows_in", "rows_out", "calls", "extra", "passed", "seconds", "route", "version",
+]  # fmt: skip
+
+
+class Explanation(str):
+    """Text that a notebook shows as a table."""
+
+    summary: Summary
+
+    def __new__(cls, summary: Summary) -> Explanation:
+        made = super().__new__(cls, explain.text(summary))
+        made.summary = summary
+        return made
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return explain.html(self.summary)
+
+
+class QueryHandle:
+    """What `tw.query(name)` returns."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+
+    @property
+    def name(self) -> str:
+        return self._entry.name
+
+    def _reports(self) -> list[dict[str, Any]]:
+        self._entry.collect()
+        with self._entry.lock:
+            return list(self._entry.reports)
+
+    def summary(self) -> Summary:
+        e = self._entry
+        return summarise(e.name, e.policy, e.streaming, e.pipeline.names, e.places, self._reports())
+
+    def explain(self) -> Explanation:
+        """The routes in force, why, and what they save; prints as text, shows as HTML in notebooks."""
+        return Explanation(self.summary())
+
+    def plan(self) -> Plan:
+        """The plan of the cell that saw most rows in the newest batch."""
+        reports = self._reports()
+        if not reports:
+            return Plan.single(self._entry.pipeline.written)
+        newest = max(reports, key=lambda r: (r["batch"] if r["batch"] is not None else -1, r["tally"]["rows_in"]))
+        return Plan(newest["version"], {"": Route(tuple(newest["route"]))})
+
+    def events(self) -> pd.DataFrame:
+        """All decisions, in the order they were reported."""
+        rows = [
+            {"batch": r["batch"], "partition": r["partition"], **event} for r in self._reports() for event in r["events"]
+        ]
+        return pd.DataFrame(rows + self._entry.decisions, columns=EVENT_COLUMNS)
+
+    def stats(self) -> pd.DataFrame:
+        """One row for each task and predicate."""
+        names = self._entry.pipeline.names
+        rows = []
+        for r in self._reports():
+            route, tally = " → ".join(names[i] for i in r["route"]), r["tally"]
+            for i, predicate in enumerate(names):
+                rows.append(
+                    (r["batch"], r["partition"], predicate, tally["rows_in"], tally["rows_out"], tally["calls"][i],
+                     tally["extra"][i], tally["passed"][i], tally["seconds"][i], route, r["version"])
+                )  # fmt: skip
+        return pd.DataFrame(rows, columns=STATS_COLUMNS)
+
+    def freeze(self, order: Sequence[str] | None = None) -> Plan:
+        """Pin the present route, or the given order of predicate names, from the next batch on."""
+        pipeline = self._entry.pipeline
+        if order is None:
+            route = self.plan().route
+        else:
+            for name in order:
+                if name not in pipeline.names:
+                    raise DefinitionError(f"no predicate '{name}'", hint=did_you_mean(name, pipeline.names))
+            route = Route(tuple(pipeline.names.index(name) for name in order))
+            if not pipeline.allows(route):
+                raise DefinitionError("an order names every adaptive predicate once, guards first",
+                                      hint=f"for example {list(pipeline.names)}")  # fmt: skip
+        before = self.plan()
+        self._entry.control.write(frozen=list(route))
+        self._decided("freeze", before, route)
+        return Plan(before.version, {"": route})
+
+    def thaw(self) -> None:
+        """Let the policy decide again, from what it had learned."""
+        plan = self.plan()
+        self._entry.control.write(frozen=None)
+        self._decided("thaw", plan, plan.route)
+
+    def _decided(self, kind: str, before: Plan, after: Route) -> None:
+        names = self._entry.pipeline.names
+        event = Event("user", kind, before.version, 0, before.route.named(names), after.named(names), "asked for")
+        self._entry.decisions.append({"batch": None, "partition": None, **event.record()})
+
+    def __repr__(self) -> str:
+        return f"<thalweg query '{self.name}', policy {self._entry.policy}>\n{self.explain()}"
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
+
+
+def query(name: str) -> QueryHandle:
+    """The handle of a query by its name."""
+    return QueryHandle(board.entry(name))

@@ -1,0 +1,119 @@
+"""A summary: the reports of a query's tasks added up, as plain values that explain, progress and reports draw from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PredicateSummary:
+    """One adaptive predicate over the whole life of the query."""
+
+    name: str
+    place: str
+    calls: int
+    extra: int
+    pass_rate: float | None
+    """Of all rows where rows were sampled, else of the rows that got there."""
+    cost: float | None
+    """Seconds per call."""
+    written_calls: float | None
+    """Calls that the written order would have made, from sampled rows."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything `explain` tells."""
+
+    name: str
+    policy: str
+    streaming: bool
+    batches: int
+    rows_in: int
+    rows_out: int
+    routes: tuple[tuple[str, float], ...]
+    """The routes in force in the newest batch, with the share of the rows each cell sent along."""
+    why: str
+    to_change: str
+    predicates: tuple[PredicateSummary, ...]
+    in_spark: tuple[tuple[str, str], ...]
+    sampled: int
+    reorders: int
+
+    @property
+    def calls(self) -> int:
+        return sum(p.calls for p in self.predicates)
+
+    @property
+    def spark_calls(self) -> int:
+        """Spark calls every Python predicate on every row."""
+        return self.rows_in * len(self.predicates)
+
+    @property
+    def written_calls(self) -> float | None:
+        known = [p.written_calls for p in self.predicates]
+        return None if any(k is None for k in known) else sum(k for k in known if k is not None)
+
+    @property
+    def saved_against_spark(self) -> float:
+        return 1 - self.calls / self.spark_calls if self.spark_calls else 0.0
+
+    @property
+    def saved_against_written(self) -> float | None:
+        return 1 - self.calls / self.written_calls if self.written_calls else None
+
+
+def summarise(
+    name: str, policy: str, streaming: bool, names: list[str], places: Mapping[str, str], reports: Iterable[dict[str, Any]]
+) -> Summary:
+    """Add up reports of tasks."""
+    reports = list(reports)
+    n = len(names)
+    total = {k: [0.0] * n for k in ("calls", "extra", "passed", "tried", "held", "seconds", "written_calls")}
+    rows_in = rows_out = sampled = reorders = 0
+    for report in reports:
+        tally = report["tally"]
+        rows_in += tally["rows_in"]
+        rows_out += tally["rows_out"]
+        sampled += tally["sampled"]
+        reorders += sum(e["before"] != e["after"] for e in report["events"])
+        for key, sums in total.items():
+            for i, value in enumerate(tally[key]):
+                sums[i] += value
+    newest = _newest(reports)
+    predicates = []
+    for i, predicate in enumerate(names):
+        calls, extra = int(total["calls"][i]), int(total["extra"][i])
+        if total["tried"][i]:
+            rate: float | None = total["held"][i] / total["tried"][i]
+        else:
+            rate = total["passed"][i] / (calls - extra) if calls > extra else None
+        written: float | None = None
+        if policy == "written":
+            written = calls
+        elif sampled:
+            written = total["written_calls"][i] / sampled * rows_in
+        cost = total["seconds"][i] / calls if calls else None
+        predicates.append(PredicateSummary(predicate, places.get(predicate, ""), calls, extra, rate, cost, written))
+    busiest = max(newest, key=lambda r: int(r["tally"]["rows_in"]), default=None)
+    return Summary(
+        name, policy, streaming, len({r["batch"] for r in reports}), rows_in, rows_out,
+        _routes(newest, names), busiest["why"] if busiest else "not run yet", busiest["to_change"] if busiest else "",
+        tuple(predicates), tuple((p, w) for p, w in places.items() if p not in names), sampled, reorders,
+    )  # fmt: skip
+
+
+def _newest(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    batches = [r["batch"] for r in reports if r["batch"] is not None]
+    return [r for r in reports if r["batch"] == max(batches)] if batches else reports
+
+
+def _routes(reports: list[dict[str, Any]], names: list[str]) -> tuple[tuple[str, float], ...]:
+    rows: dict[str, int] = {}
+    for r in reports:
+        route = " → ".join(names[i] for i in r["route"])
+        rows[route] = rows.get(route, 0) + r["tally"]["rows_in"]
+    whole = sum(rows.values())
+    return tuple((route, n / whole) for route, n in sorted(rows.items(), key=lambda item: -item[1])) if whole else ()
