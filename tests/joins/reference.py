@@ -65,7 +65,9 @@ class _Loops:
             ):  # fmt: skip
                 yield chosen
 
-    def choices(self, k: int, binding: dict[tuple[str, str], Any], chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    def choices(
+        self, k: int, binding: dict[tuple[str, str], Any], chosen: tuple[int, ...]
+    ) -> Iterator[tuple[int, ...]]:
         if k == len(self.case.inputs):
             yield chosen
             return

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thalweg.errors import PredicateError
 from thalweg.execute.batch import Batch
 from thalweg.execute.filters import Filter, NoVerdict, Rows, Verdict
-from thalweg.execute.meter import Meter, WallMeter
+from thalweg.execute.meter import Meter, clock
 from thalweg.plan import Pipeline, Ruster
 from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Visit, Visits
 
@@ -28,7 +28,7 @@ class FilterFabric:
 
     pipeline: Pipeline
     filters: Sequence[Filter]
-    meter: Meter = field(default_factory=WallMeter)
+    meter: Meter = field(default_factory=clock)
 
     def __post_init__(self) -> None:
         self._written_place = {op: place for place, op in enumerate(self.pipeline.written)}
@@ -84,28 +84,27 @@ class FilterFabric:
                 wanted[:] = True
             for guard in self.pipeline.operators[op].after:
                 wanted &= bits[:, guard] == PASSED
-            on_way, extra = np.flatnonzero(wanted & alive), np.flatnonzero(wanted & ~alive)
             dropped_last[:] = False
-            seconds = extra_seconds = 0.0
-            out = 0
-            if len(on_way):
-                verdict, seconds = self._judge(op, data, rows[on_way])
-                bits[on_way, op] = verdict.holds
-                for position, error in verdict.errors.items():
-                    bits[on_way[position], op] = UNTRIED
-                    pending.setdefault(int(rows[on_way[position]]), {})[op] = error
-                gone = on_way[bits[on_way, op] == DROPPED]
-                alive[gone] = False
-                dropped_last[gone] = True
-                out = len(on_way) - len(gone)
-            if len(extra):
-                verdict, extra_seconds = self._judge(op, data, rows[extra])
-                bits[extra, op] = verdict.holds
-                bits[extra[list(verdict.errors)], op] = UNTRIED  # forgiven: the row is gone anyway
-            if len(on_way) or len(extra):
-                visits.append(
-                    Visit(op, len(on_way), out, seconds, len(extra), extra_seconds, work=len(on_way) + len(extra))
-                )
+            tried = np.flatnonzero(wanted)
+            if not len(tried):
+                continue
+            # One call for those on their way and those tried after a drop: few rows a call are dear.
+            verdict, seconds = self._judge(op, data, rows[tried])
+            on_way = alive[tried]
+            bits[tried, op] = verdict.holds
+            for position, error in verdict.errors.items():
+                bits[tried[position], op] = UNTRIED
+                if on_way[position]:  # forgiven otherwise: the row is gone anyway
+                    pending.setdefault(int(rows[tried[position]]), {})[op] = error
+            gone = tried[on_way & (bits[tried, op] == DROPPED)]
+            alive[gone] = False
+            dropped_last[gone] = True
+            count = int(on_way.sum())
+            extra = len(tried) - count
+            extra_seconds = seconds * extra / len(tried)
+            visits.append(
+                Visit(op, count, count - len(gone), seconds - extra_seconds, extra, extra_seconds, work=len(tried))
+            )
         return rows[alive], Journey(ruster, len(rows), tuple(visits), bits)
 
     def _judge(self, op: int, data: pa.RecordBatch, rows: Rows) -> tuple[Verdict, float]:

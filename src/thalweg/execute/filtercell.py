@@ -17,7 +17,7 @@ from thalweg.execute.batch import Batch
 from thalweg.execute.chunks import Chunks
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
-from thalweg.execute.meter import Meter, WallMeter
+from thalweg.execute.meter import Meter, clock
 from thalweg.plan import Event, Pipeline, Route, Ruster
 from thalweg.profile.visits import DROPPED, UNTRIED, Visits
 
@@ -82,7 +82,7 @@ class FilterCell:
         self.pipeline = pipeline
         self.policy = policy
         self.frozen = frozen
-        self.fabric = FilterFabric(pipeline, filters, meter or WallMeter())
+        self.fabric = FilterFabric(pipeline, filters, meter or clock())
         self.chunks = chunks or Chunks()
         self.tally = Tally(len(pipeline))
         self.events: list[Event] = []

@@ -35,6 +35,9 @@ class Slice:
     indexes: dict[Pattern | None, SliceIndex] = field(default_factory=dict)
     chunks: dict[str, list[pa.Array]] = field(default_factory=dict)
     """Columns that stay in Arrow, in pieces as they came, merged so that there are few."""
+    stamp: int = 0
+    """Counts the changes, so that what was written of it is written again only if it changed."""
+    dumped: tuple[int, bytes] | None = None
 
     @property
     def start(self) -> int:

@@ -1,19 +1,17 @@
 """How a claim is decided from estimates: agrees, does not, or can't say.
 
-Invariant: "agrees" needs every interval wholly on the claimed side, "does not" needs at least one wholly on the other side; what lies
-between is "can't say". A claim with several parts is as good as its worst part.
+Invariant: "agrees" needs every interval wholly on the claimed side, "does not" needs at least one wholly on the other
+side; what lies between is "can't say". A claim with several parts is as good as its worst part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from thalweg.lab.estimate import Estimate, estimate
-from thalweg.lab.experiment import Finding, Measurements, Value, Verdict
-
-SHOWN = 10
+from thalweg.lab.experiment import Finding, Value, Verdict
 
 
 def above(estimates: Mapping[str, Estimate], bound: float) -> Finding:
@@ -53,9 +51,9 @@ def both(*findings: Finding) -> Finding:
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    if not verdicts or "can't say" in verdicts and "does not" not in verdicts:
-        return "can't say"
-    return "does not" if "does not" in verdicts else "agrees"
+    if "does not" in verdicts:
+        return "does not"
+    return "agrees" if verdicts and "can't say" not in verdicts else "can't say"
 
 
 def exactly(measured: Mapping[str, float], expected: Mapping[str, float]) -> Finding:
@@ -67,13 +65,17 @@ def exactly(measured: Mapping[str, float], expected: Mapping[str, float]) -> Fin
     return Finding("agrees" if same else "does not", numbers)
 
 
-def slope(measured: Measurements, column: Callable[[Value, Value], float], xs: Sequence[Value]) -> Estimate:
-    """Least-squares slope of a quantity of (x, seed) over the rank of x, one slope for each seed."""
-    seeds = measured.distinct("seed")
-    ranks = np.arange(len(xs), dtype=float)
+def slope(values: Mapping[Value, Mapping[Value, float]]) -> Estimate:
+    """How much a quantity rises from one x to the next (least squares over the rank of x), one slope for each seed.
+
+    >>> slope({3: {1: 1.0, 2: 1.0}, 8: {1: 1.5, 2: 1.7}}).mean
+    0.6
+    """
+    ranks = np.arange(len(values), dtype=float)
     ranks -= ranks.mean()
-    lines = [[column(x, seed) for x in xs] for seed in seeds]
-    return estimate(float(ranks @ np.asarray(line) / (ranks @ ranks)) for line in lines)
+    seeds = list(next(iter(values.values())))
+    lines = np.array([[by_seed[s] for by_seed in values.values()] for s in seeds])
+    return estimate((lines @ ranks / (ranks @ ranks)).tolist())
 
 
 def shown(estimates: Mapping[str, Estimate]) -> str:

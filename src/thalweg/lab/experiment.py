@@ -1,8 +1,8 @@
 """An experiment: what a paper varied, how it is run again, and what the paper claimed about the outcome.
 
-Trials give rows (what was set and what came out, one row for each seed and series); panels are pictures of rows; claims are checks on rows.
-Trials are independent of each other and carry their own seeds, so the outcome does not depend on the order or the process they run in.
-Claims are judged by the frame in `check.py`: a claim agrees only if the 95 % intervals say so.
+Trials give rows (what was set and what came out, one row for each seed and series); panels are pictures of rows; claims
+are checks on rows. Trials are independent of each other and carry their own seeds, so the outcome does not depend on
+the order or the process they run in. Claims are decided with `check.py`: one agrees only if the 95 % intervals say so.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Trial:
 class Measurements:
     """All rows of an experiment. Selections keep the order of the rows, and values of different series pair up by seed.
 
-    >>> m = Measurements(({"n": 3, "policy": "a", "seed": 1, "work": 2.0}, {"n": 3, "policy": "b", "seed": 1, "work": 3.0}))
-    >>> m.ratio("work", {"policy": "b"}, {"policy": "a"}, n=3).mean
+    >>> m = Measurements(({"policy": "a", "seed": 1, "work": 2.0}, {"policy": "b", "seed": 1, "work": 3.0}))
+    >>> m.ratio("work", {"policy": "b"}, {"policy": "a"}).mean
     1.5
     """
 
@@ -107,8 +107,8 @@ class Claim:
 class Panel:
     """One picture: for each value of `series` the mean of `y` (with its interval over seeds) against `x`.
 
-    `line`: x is a number. `bars`: x is a name. `stack`: the columns `parts` of each series, stacked. `timeline`: `y` holds a list, a
-    value every `step` tuples, and the mean over seeds is drawn.
+    `line`: x is a number. `bars`: x is a name. `stack`: x is a name, and the columns `parts` are stacked in its bar.
+    `timeline`: `y` holds a list, a value every `step` tuples, and the mean over seeds is drawn.
     """
 
     name: str
@@ -119,6 +119,9 @@ class Panel:
     ylabel: str
     kind: Literal["line", "bars", "stack", "timeline"] = "line"
     series: str = "policy"
+    """The column that tells series apart; "" where there is one series only."""
+    only: tuple[str, ...] = ()
+    """The series to show; () for all."""
     where: Mapping[str, Value] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     logx: bool = False
@@ -139,21 +142,25 @@ class Curve:
 
 def curves(panel: Panel, measured: Measurements) -> list[Curve]:
     """The points of a panel; pictures, tables and JSON all come from here, so they can't disagree."""
-    wanted = [panel.y] if panel.kind != "stack" else list(panel.parts)
+    if panel.kind == "stack":
+        bars = measured.distinct(panel.x, **panel.where)
+        return [
+            Curve(label, tuple(bars), tuple(measured.estimate(c, **panel.where, **{panel.x: bar}) for bar in bars))
+            for c, label in panel.parts.items()
+        ]
     out = []
-    rows = [r for r in measured.select(**panel.where) if panel.series in r and all(w in r for w in wanted)]
-    chosen = Measurements(tuple(rows))
-    for series in chosen.distinct(panel.series):
+    rows = tuple(r for r in measured.select(**panel.where) if panel.y in r)
+    for series in Measurements(rows).distinct(panel.series) if panel.series else [panel.ylabel]:
+        chosen = Measurements(tuple(r for r in rows if not panel.series or r.get(panel.series) == series))
+        if panel.only and series not in panel.only:
+            continue
         if panel.kind == "timeline":
-            lines = np.asarray([r[panel.y] for r in chosen.select(**{panel.series: series})], float)
+            lines = np.asarray([r[panel.y] for r in chosen.rows], float)
             at = tuple(int(i) * panel.step for i in range(lines.shape[1]))
             out.append(Curve(str(series), at, tuple(estimate(lines[:, i]) for i in range(lines.shape[1]))))
             continue
-        for column in wanted:
-            at = tuple(chosen.distinct(panel.x, **{panel.series: series}))
-            points = tuple(chosen.estimate(column, **{panel.series: series, panel.x: x}) for x in at)
-            name = f"{series}: {panel.parts[column]}" if panel.kind == "stack" else str(series)
-            out.append(Curve(name, at, points))
+        xs = tuple(chosen.distinct(panel.x))
+        out.append(Curve(str(series), xs, tuple(chosen.estimate(panel.y, **{panel.x: x}) for x in xs)))
     return out
 
 

@@ -1,7 +1,8 @@
 """Policies over known pass bits: the plainest fabric there is, with exact work and recorded costs.
 
-`bits[t, f]` says whether filter f passes tuple t. Each policy sees batches and visits just as from the real fabric (a test checks
-that both agree); nothing is timed, so every number is exact and repeatable. Used by the lab, the benchmarks and the tests.
+`bits[t, f]` says whether filter f passes tuple t. Each policy sees batches and visits just as from the real fabric (a
+test checks that both agree); nothing is timed, so every number is exact and repeatable. Used by the lab, the benchmarks
+and the tests.
 """
 
 from __future__ import annotations
@@ -52,29 +53,39 @@ class Run:
 
 def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journey:
     """One ruster through filters given as bits."""
-    rows = np.arange(len(bits)) if ruster.rows is None else ruster.rows
-    mine = bits[rows]
-    alive = np.ones(len(rows), np.bool_)
-    last = np.zeros(len(rows), np.bool_)
-    profiling = ruster.purpose == "profile"
-    seen = np.full(mine.shape, UNTRIED, np.int8)
+    mine = bits if ruster.rows is None else bits[ruster.rows]
+    count = len(mine)
+    alive = np.ones(count, np.bool_)
     visits = []
+    if ruster.purpose != "profile":
+        n = count
+        for op in ruster.route:
+            if not n:
+                break
+            alive &= mine[:, op]
+            out = int(np.count_nonzero(alive))
+            visits.append(Visit(op, n, out, n * costs[op], work=n))
+            n = out
+        return Journey(ruster, count, tuple(visits))
+    last = np.zeros(count, np.bool_)
+    seen = np.full(mine.shape, UNTRIED, np.int8)
     for op in ruster.route:
-        extra = np.zeros(len(rows), np.bool_)
-        if profiling:
-            extra = last if ruster.also == "next" else ~alive if ruster.also == "all" or op in ruster.also else extra
-        n, more = np.count_nonzero(alive), np.count_nonzero(extra)
-        if profiling:
-            tried = alive | extra
-            seen[tried, op] = mine[tried, op]
-        if not n and not more:
-            continue
+        if ruster.also == "next":
+            extra = last
+        elif ruster.also == "all" or op in ruster.also:
+            extra = ~alive
+        else:
+            extra = np.zeros(count, np.bool_)
+        n, more = int(np.count_nonzero(alive)), int(np.count_nonzero(extra))
+        tried = alive | extra
+        seen[tried, op] = mine[tried, op]
         passed = alive & mine[:, op]
-        out = np.count_nonzero(passed)
-        visits.append(Visit(op, n, out, n * costs[op], more, more * costs[op], work=n + more))
+        if n or more:
+            out = int(np.count_nonzero(passed))
+            visits.append(Visit(op, n, out, n * costs[op], more, more * costs[op], work=n + more))
         last = alive & ~passed
         alive = passed
-    return Journey(ruster, len(rows), tuple(visits), seen if profiling else None)
+    return Journey(ruster, count, tuple(visits), seen)
 
 
 def run(

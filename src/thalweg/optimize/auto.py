@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.execute.batch import Batch
-from thalweg.optimize.agreedy import AGreedy
+from thalweg.optimize.agreedy import BURST, CLUMP, AGreedy
 from thalweg.optimize.policy import Explanation, RouteView, SingleRoute, sampled
 from thalweg.plan import Ruster
 from thalweg.profile.visits import Visits
@@ -45,21 +45,29 @@ class Auto(SingleRoute):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.greedy = AGreedy(self.pipeline, self.seed)
+        written = self.pipeline.written.operators
+        self._choice = any(len(self.pipeline.eligible(written[:k])) > 1 for k in range(len(written)))
         self.adaptive = False
         self.spent = 0.0
         self.useful = 0.0
         self.saved = 0.0
+        self._owed = 0.0
+        self._worth = (0.0, 0.0, 0.0)
 
     @property
     def choice(self) -> bool:
         """Whether there is anything to choose: more than one allowed order."""
-        return len(self.pipeline) > 1
+        return self._choice
 
     def route(self, batch: Batch) -> list[Ruster]:
-        p = self._affordable(len(batch)) if self.choice else 0.0
-        if p <= 0.0:
+        if not self.choice or not len(batch):
             return [Ruster(None, self.plan.route)]
-        chosen = sampled(self._random, len(batch), p)
+        self._owed = min(self._owed + self.greedy.sampling() * len(batch), BURST)
+        count = min(self._owed, self._affordable())
+        if count < CLUMP:
+            return [Ruster(None, self.plan.route)]
+        chosen = sampled(self._random, len(batch), count / len(batch))
+        self._owed = 0.0
         if not chosen.any():
             return [Ruster(None, self.plan.route)]
         return [
@@ -67,15 +75,14 @@ class Auto(SingleRoute):
             Ruster(np.flatnonzero(chosen), self.plan.route, "profile", "all"),
         ]
 
-    def _affordable(self, rows: int) -> float:
-        """The sampling rate A-Greedy wishes, as far as the ledger allows."""
+    def _affordable(self) -> float:
+        """How many tuples the ledger allows to profile now."""
         allowance = self.regret * (self.useful + self.spent) + self.saved - self.spent
-        if allowance <= 0.0 or not rows:
+        if allowance <= 0.0:
             return 0.0
-        costs = self.greedy.costs.per_row
+        everything = float(self.greedy.costs.per_row.sum())
         now = self.useful / max(self.tuples, 1)
-        extra = max(float(costs.sum()) - now, 0.05 * float(costs.sum()))
-        return min(self.greedy.sampling(), allowance / (extra * rows))
+        return allowance / max(everything - now, 0.05 * everything)
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
@@ -89,7 +96,9 @@ class Auto(SingleRoute):
         decisions = self.greedy.drain()
         if any(e.kind == "change seen" for e in decisions):
             self._events += [replace(e, policy=self.name, version=self.plan.version) for e in decisions[:1]]
-        saving, error, cost = self._saving()
+        if decisions or any(j.passed is not None for j in visits.journeys):
+            self._worth = self._saving()
+        saving, error, cost = self._worth
         if self.adaptive:
             if len(self.greedy.profile) >= LEAST and saving < 0:
                 self._fall_back(cost, cost - saving)
@@ -110,14 +119,17 @@ class Auto(SingleRoute):
         logged, total = len(profile), len(profile) + profile.passed
         if not logged:
             return 0.0, 0.0, 0.0
-        written = profile.costs(self.pipeline.written.operators, costs)
-        difference = written - profile.costs(self.greedy.order, costs)
-        cost = (written.sum() + profile.passed * costs.sum()) / total
-        error = np.sqrt((difference**2).sum()) / total
+        written = profile.calls(self.pipeline.written.operators)
+        fewer = written - profile.calls(self.greedy.order)
+        difference = fewer @ costs
+        cost = ((written @ costs).sum() + profile.passed * costs.sum()) / total
+        # Chance in the tuples sampled, and in the costs measured.
+        error = np.sqrt((difference**2).sum() + ((fewer.sum(axis=0) * costs * self.greedy.costs.error) ** 2).sum()) / total
         return float(difference.sum() / total), float(error), float(cost)
 
     def _adopt(self, before: float, after: float) -> None:
         self.adaptive = True
+        self.greedy.change.reset()  # on another order the same operators drop other shares
         self.reorder(
             self.greedy.order, f"saves {1 - after / before:.0%} against as written on {len(self.greedy.profile)} sampled tuples",
             kind="adopt", before=before, after=after,
@@ -125,6 +137,7 @@ class Auto(SingleRoute):
 
     def _fall_back(self, before: float, after: float) -> None:
         self.adaptive = False
+        self.greedy.change.reset()
         self.reorder(
             self.pipeline.written.operators, "A-Greedy's order no longer costs less than as written",
             kind="fall back", before=after, after=before,
@@ -141,7 +154,7 @@ class Auto(SingleRoute):
 
     def why(self) -> str:
         if not self.choice:
-            return "one predicate: nothing to choose, nothing profiled"
+            return "only one order is possible: nothing to choose, nothing profiled"
         saving, _, cost = self._saving()
         if self.adaptive:
             return f"A-Greedy's order, saving {saving / cost:.0%} against as written" if cost else "A-Greedy's order"
@@ -159,6 +172,8 @@ class Auto(SingleRoute):
             "greedy": self.greedy.snapshot(),
             "adaptive": self.adaptive,
             "ledger": [self.spent, self.useful, self.saved],
+            "owed": self._owed,
+            "worth": list(self._worth),
         }
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -166,5 +181,8 @@ class Auto(SingleRoute):
         self.greedy.restore(record["greedy"])
         self.adaptive = bool(record["adaptive"])
         self.spent, self.useful, self.saved = record["ledger"]
+        self._owed = record["owed"]
+        saving, error, cost = record["worth"]
+        self._worth = (saving, error, cost)
 
 

@@ -78,8 +78,15 @@ class Lottery(SingleRoute):
             for v in journey.visits:
                 survived = v.rows_out if v.survivors is None else v.survivors
                 self.tickets[v.operator] += max(v.rows_in - survived, 0)
-        likely = self.pipeline.closest([int(i) for i in np.argsort(-np.array(self.chances), kind="stable")])
-        self.plan = self.plan if likely == self.plan.route else self.plan.with_routes({"": likely})
+        self._tell()
+
+    def _tell(self) -> None:
+        """Keep the likeliest route as the plan; a lead of less than a tenth is the luck of the draw."""
+        chances = np.array(self.chances)
+        placed = chances[list(self.order)]
+        if (placed[:-1] < 0.9 * np.maximum.accumulate(placed[::-1])[::-1][1:]).any():
+            likely = self.pipeline.closest(np.argsort(-chances, kind="stable").tolist())
+            self.reorder(likely.operators, "most tickets per cost first: now the likeliest route")
 
     def explain(self) -> Explanation:
         costs = self.costs.per_row

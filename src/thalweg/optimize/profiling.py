@@ -32,10 +32,15 @@ class Profiling(SingleRoute):
         self.costs = Costs(len(self.pipeline))
         self._tried = np.zeros(len(self.pipeline))
         self._passed = np.zeros(len(self.pipeline))
+        self._owed = 0.0
 
     def sampling(self) -> float:
         """The probability with which a tuple of the next batch is profiled."""
         return self.p
+
+    def clump(self) -> int:
+        """How many tuples to profile are worth a ruster of their own; fewer wait for the next batch. 0: a plain coin flip each."""
+        return 0
 
     def also(self) -> Also:
         """Which operators profiled tuples are tried on even after a drop."""
@@ -46,10 +51,13 @@ class Profiling(SingleRoute):
         raise NotImplementedError
 
     def route(self, batch: Batch) -> list[Ruster]:
-        p = self.sampling() if len(self.pipeline) > 1 else 0.0
-        if p <= 0.0:
+        if len(self.pipeline) < 2 or not len(batch):
             return [Ruster(None, self.plan.route)]
-        chosen = sampled(self._random, len(batch), p)
+        self._owed += self.sampling() * len(batch)
+        if self._owed < self.clump():
+            return [Ruster(None, self.plan.route)]
+        chosen = sampled(self._random, len(batch), self._owed / len(batch))
+        self._owed = 0.0
         if not chosen.any():
             return [Ruster(None, self.plan.route)]
         return [
@@ -94,6 +102,7 @@ class Profiling(SingleRoute):
             "costs": self.costs.snapshot(),
             "tried": self._tried.tolist(),
             "passed": self._passed.tolist(),
+            "owed": self._owed,
         }
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -101,3 +110,4 @@ class Profiling(SingleRoute):
         self.costs.restore(record["costs"])
         self._tried = np.array(record["tried"], float)
         self._passed = np.array(record["passed"], float)
+        self._owed = record["owed"]

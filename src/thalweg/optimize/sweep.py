@@ -76,14 +76,14 @@ class Sweep(Profiling):
                 moved, ahead = order[j], order[i]
                 order.insert(i, order.pop(j))
                 names = self.pipeline.names
-                self.reorder(order, f"'{names[moved]}' drops more per cost than '{names[ahead]}' at place {i + 1}")
+                self.reorder(self.pipeline.closest(order).operators, f"'{names[moved]}' drops more per cost than '{names[ahead]}' at place {i + 1}")
                 self._next_place()
                 return True
         return False
 
     def _next_place(self) -> None:
         n = len(self.pipeline)
-        self.place = self.place + 1 if self.place + 1 < n else 1
+        self.place = self.place + 1 if self.place + 1 < n else min(1, n - 1)
         self._start_stage()
 
     def why(self) -> str:

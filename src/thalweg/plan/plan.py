@@ -27,6 +27,10 @@ class Plan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "routes", MappingProxyType(dict(self.routes)))
 
+    def __reduce__(self) -> tuple[type[Plan], tuple[int, dict[str, Route]]]:
+        # A read-only view does not pickle; policies travel to workers with their plan.
+        return Plan, (self.version, dict(self.routes))
+
     @classmethod
     def single(cls, route: Route) -> Plan:
         return cls(0, {"": route})

@@ -35,14 +35,36 @@ class Visit:
     """Noise-free cost of the visit: predicate calls, or hashes and candidates examined."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A stem that partial results were counted against, only to profile: nothing was joined."""
+
+    visited: frozenset[int]
+    """Operators that had been visited before."""
+    operator: int
+    rows: int
+    """Partial results tried."""
+    matches: int
+    survivors: int
+    """How many of them had at least one match."""
+    work: float
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Journey:
-    """A ruster and what it met. `passed[row, operator]` is PASSED, DROPPED or UNTRIED; None unless asked for."""
+    """A ruster and what it met. `passed[row, operator]` is PASSED, DROPPED or UNTRIED; None unless asked for.
+
+    For stems, profiled rows also tell `matches[row, operator]`, how many tuples the row alone matches (-1: untried),
+    and `trials`, what partial results further on would have met at the operators that did not come next.
+    """
 
     ruster: Ruster
     rows: int
     visits: tuple[Visit, ...]
     passed: NDArray[np.int8] | None = None
+    matches: NDArray[np.int64] | None = None
+    trials: tuple[Trial, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

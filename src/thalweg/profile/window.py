@@ -77,6 +77,14 @@ class ProfileWindow:
         first = np.argmax(self.bits[:, places], axis=1)
         return np.cumsum(costs[places])[first]
 
+    def calls(self, order: Sequence[int]) -> NDArray[np.int64]:
+        """Whether each logged tuple meets each filter under an order (columns as in the pipeline)."""
+        places = np.asarray(order)
+        first = np.argmax(self.bits[:, places], axis=1)
+        met = np.zeros(self.bits.shape, np.int64)
+        met[:, places] = first[:, None] >= np.arange(len(places))[None, :]
+        return met
+
     def snapshot(self) -> dict[str, Any]:
         packed = np.packbits(self.bits, axis=None).tobytes().hex()
         return {"rows": len(self.bits), "bits": packed, "before": self._passed_before.tolist(), "tail": self._tail}

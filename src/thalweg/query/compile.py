@@ -93,7 +93,7 @@ class _Compiler:
         if handler is None:
             raise OnlySpark(node)
         found: x.Expression = handler(node)
-        return found
+        return x.Not(BOOL, found) if node.args.get("negate") else found
 
     def number(self, node: exp.Expr) -> x.Expression:
         found = self.value(node)
@@ -121,7 +121,8 @@ class _Compiler:
         return x.As(target, found)
 
     def inputs(self, node: exp.Expr) -> set[str]:
-        return {self.names.columns[id(c)].column.input for c in node.find_all(exp.Column) if id(c) in self.names.columns}
+        known = self.names.columns
+        return {known[id(c)].column.input for c in node.find_all(exp.Column) if id(c) in known}
 
     def pair(self, node: exp.Expr, left: exp.Expr, right: exp.Expr) -> tuple[x.Expression, x.Expression]:
         """Two sides of a comparison in their common type."""
@@ -262,7 +263,7 @@ class _Compiler:
     def _gte(self, node: exp.GTE) -> x.Expression:
         return self._compare(">=", node)
 
-    def _nullsafeeq(self, node: exp.NullSafeEQ) -> x.Expression:
+    def _nullsafeeq(self, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> x.Expression:
         left, right = self.pair(node, node.this, node.expression)
         if pt.is_null(left.type):
             return x.Constant(BOOL, True)
@@ -584,7 +585,8 @@ def _castable(of: x.Expression, target: pa.DataType) -> bool:
     if pt.is_integer(target):
         return bool(pt.is_integer(source) or pt.is_boolean(source) or pt.is_floating(source))
     if pt.is_floating(target):
-        return bool(pt.is_integer(source) or pt.is_floating(source) or (isinstance(of, x.Constant) and is_numeric(source)))
+        exact = pt.is_integer(source) or pt.is_floating(source)
+        return bool(exact or (isinstance(of, x.Constant) and is_numeric(source)))
     if pt.is_boolean(target):
         return bool(pt.is_integer(source))
     if is_decimal(target):

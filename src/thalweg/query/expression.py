@@ -1,8 +1,8 @@
 """Vectorised expressions: a tree of plain values that evaluates itself over Arrow arrays.
 
-Invariant: where a tree gives an answer it is Spark's (ANSI mode), three-valued logic and NaN (equal to itself, above all
-else) included; where Spark would raise on a row (overflow, division by zero) it raises. The right side of AND, OR, CASE
-and COALESCE is evaluated only for rows that reach it, if it calls functions or can raise. Trees can be pickled.
+Invariant: where a tree gives an answer it is Spark's (ANSI mode), three-valued logic and NaN (equal to itself, above
+all else) included; where Spark would raise on a row (overflow, division by zero) it raises. The right side of AND,
+OR, CASE and COALESCE is evaluated only for rows that reach it, if it calls functions or can raise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from thalweg.errors import PredicateError
-from thalweg.query.functions import Kind, call
+from thalweg.execute.filters import Kind
+from thalweg.query.functions import call
 
 Datum = Any
 """A pa.Array, or a pa.Scalar that stands for all rows."""
@@ -522,7 +523,7 @@ class Call(Expression):
 
 
 @dataclass(frozen=True)
-class Predicate:
+class Condition:
     """A condition as the engine calls it: arrays by column in, booleans or nulls out."""
 
     text: str
@@ -536,7 +537,7 @@ class Predicate:
             raise PredicateError(f"{self.text}: {error}", hint="Spark raises here too; guard it with CASE") from None
 
     def __repr__(self) -> str:
-        return f"Predicate({self.text!r})"
+        return f"Condition({self.text!r})"
 
 
 def _answer(what: str, kernel: Callable[[], Datum]) -> Datum:
@@ -571,4 +572,10 @@ def as_constant(expression: Expression, target: pa.DataType) -> Constant | None:
         return Constant(target, value)
     if pt.is_floating(target) and isinstance(value, int | decimal.Decimal) and not isinstance(value, bool):
         return Constant(target, float(value))
+    if pt.is_decimal(target) and isinstance(value, int | decimal.Decimal) and not isinstance(value, bool):
+        number = decimal.Decimal(value)
+        _, digits, exponent = number.as_tuple()
+        whole, fraction = len(digits) + int(exponent) if number else 0, -int(exponent)
+        fits = fraction <= target.scale and whole <= target.precision - target.scale
+        return Constant(target, number) if fits else None
     return None

@@ -12,15 +12,15 @@ import inspect
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from thalweg.errors import PredicateError
-
-Kind = Literal["row", "arrow", "pandas"]
+from thalweg.errors import DefinitionError, PredicateError
+from thalweg.execute.filters import Kind
+from thalweg.query.predicate import UDF_KINDS, OneBatch
 
 _ARROW = (pa.Array, pa.ChunkedArray)
 _RESULTS: dict[Any, pa.DataType] = {
@@ -32,8 +32,6 @@ _SPARK_RESULTS = {
     "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
     "timestamp_ntz": pa.timestamp("us"), "timestamp": pa.timestamp("us", "UTC"),
 }  # fmt: skip
-_PANDAS_EVAL, _ARROW_EVAL = 200, 250
-"""pyspark's numbers for scalar pandas and Arrow udfs."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,7 @@ def signature(function: Callable[..., Any]) -> Signature:
     """
     wrapped, evaluated = getattr(function, "func", None), getattr(function, "evalType", None)
     if callable(wrapped) and isinstance(evaluated, int):
-        kind: Kind = "arrow" if evaluated == _ARROW_EVAL else "pandas" if evaluated == _PANDAS_EVAL else "row"
-        declared = getattr(function, "returnType", None)
-        spoken = declared if isinstance(declared, str) else getattr(declared, "simpleString", lambda: "")()
-        return Signature(wrapped, kind, _SPARK_RESULTS.get(spoken))
+        return _udf(function, wrapped, evaluated)
     hints = _hints(function)
     result = hints.pop("return", None)
     if any(_is(h, _ARROW) for h in hints.values()) or (not hints and _is(result, _ARROW)):
@@ -78,6 +73,20 @@ def signature(function: Callable[..., Any]) -> Signature:
     if any(_is(h, (pd.Series,)) for h in hints.values()) or (not hints and _is(result, (pd.Series,))):
         return Signature(function, "pandas", None)
     return Signature(function, "row", _result(result))
+
+
+def _udf(function: Callable[..., Any], wrapped: Callable[..., Any], evaluated: int) -> Signature:
+    """A pyspark udf, called without Spark."""
+    shown = getattr(function, "__name__", "udf")
+    if evaluated not in UDF_KINDS:
+        raise DefinitionError(f"udf '{shown}' is not a scalar one", hint="use udf, pandas_udf or arrow_udf")
+    if not getattr(function, "deterministic", True):
+        raise DefinitionError(f"udf '{shown}' is marked nondeterministic: a replayed batch could give other rows",
+                              hint="leave out .asNondeterministic()")  # fmt: skip
+    declared = getattr(function, "returnType", None)
+    spoken = declared if isinstance(declared, str) else getattr(declared, "simpleString", lambda: "")()
+    kind, iterates = UDF_KINDS[evaluated]
+    return Signature(OneBatch(wrapped) if iterates else wrapped, kind, _SPARK_RESULTS.get(spoken))
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -136,8 +145,9 @@ def _array(name: str, returned: Any, rows: int, type: pa.DataType) -> pa.Array:
             raise PredicateError(f"{name} returned {odd!r}, which is no verdict", hint=f"return {wanted}")
         return pa.array([None if v is None else bool(v) for v in returned], pa.bool_())
     try:
-        array = returned if isinstance(returned, pa.Array) else pa.array(returned, None if verdict else type,
-                                                                         from_pandas=isinstance(returned, pd.Series))  # fmt: skip
+        array = returned
+        if not isinstance(array, pa.Array):
+            array = pa.array(returned, None if verdict else type, from_pandas=isinstance(returned, pd.Series))
         if verdict and not (pa.types.is_boolean(array.type) or pa.types.is_null(array.type)):
             raise PredicateError(f"{name} returned {array.type}, which is no verdict", hint=f"return {wanted}")
         return array if array.type == type else array.cast(type)

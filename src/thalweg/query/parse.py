@@ -8,7 +8,7 @@ the outcome is a tree or a QueryError that points into it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,18 +16,20 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import QueryError
 from thalweg.query.underline import Span, misread
-from thalweg.query.windows import Clause, Cut, cut, is_word, span_of
+from thalweg.query.windows import Clause, Cut, cut, is_word, span_of, without_istream
 
 _SPAN = "thalweg_span"
 _STAND_IN = "thalweg_function_"
-"""User functions travel through sqlglot under names that it can't take for its own (it has plans for MATCH, LEFT...)."""
+"""User functions travel through sqlglot under names that it can't take for its own (MATCH, LEFT and many more)."""
 _RESERVED = frozenset(
-    ["SELECT", "FROM", "WHERE", "JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "EXISTS", "AS", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "UNION", "EXCEPT", "INTERSECT", "DISTINCT", "ALL", "ANY", "VALUES", "CAST", "INTERVAL", "WINDOW", "OVER", "ISTREAM", "DSTREAM", "RSTREAM"]
-)
+    ["SELECT", "FROM", "WHERE", "JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE",
+     "WHEN", "THEN", "ELSE", "END", "EXISTS", "AS", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "UNION", "EXCEPT",
+     "INTERSECT", "DISTINCT", "ALL", "ANY", "VALUES", "CAST", "INTERVAL", "WINDOW", "OVER", "ISTREAM", "DSTREAM", "RSTREAM"]
+)  # fmt: skip
 
 
 class _Positioned(SparkParser):
@@ -71,7 +73,7 @@ class _Positioned(SparkParser):
         index = self._index
         return self._noted(super()._parse_column(), index)
 
-    def raise_error(self, message: str, token: Token | None = None) -> None:  # type: ignore[override]
+    def raise_error(self, message: str, token: Token | None = None) -> None:
         place = token or self._curr or self._prev
         raise _Misread(message, place if place else None, at_end=not token and not self._curr)
 
@@ -163,7 +165,14 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-_KEYWORDS = frozenset(k.upper() for k in Spark.Tokenizer.KEYWORDS if k.isalpha()) | _RESERVED
+_KEYWORDS = _RESERVED | frozenset(
+    ["AUTHORIZATION", "BOTH", "CHECK", "COLLATE", "COLUMN", "CONSTRAINT", "CREATE", "CURRENT_DATE", "CURRENT_TIME",
+     "CURRENT_TIMESTAMP", "CURRENT_USER", "ESCAPE", "FALSE", "FETCH", "FILTER", "FOR", "FOREIGN", "GRANT", "GROUP",
+     "HAVING", "INTO", "LATERAL", "LEADING", "NATURAL", "NULL", "OFFSET", "ONLY", "ORDER", "OUTER", "OVERLAPS",
+     "PRIMARY", "REFERENCES", "SEMI", "ANTI", "MINUS", "SESSION_USER", "SOME", "TABLE", "TIME", "TO", "TRAILING",
+     "TRUE", "UNIQUE", "UNKNOWN", "USER", "WITH", "WITHIN"]
+)  # fmt: skip
+"""Words that Spark reserves in its strictest mode."""
 
 
 def parse(text: str, functions: Collection[str] = ()) -> Parsed:
@@ -172,8 +181,9 @@ def parse(text: str, functions: Collection[str] = ()) -> Parsed:
     if not tokens:
         raise QueryError("the query is empty", hint="for example SELECT * FROM s [RANGE 10 SECONDS] WHERE s.a > 1")
     tokens, stand_ins = _stand_in(text, tokens, functions)
+    tokens = without_istream(text, tokens)
+    _one_block(text, tokens)
     without = cut(text, tokens)
-    _one_block(text, without.tokens)
     return Parsed(text, _select(text, without), without.tokens, without.windows, without.every, stand_ins)
 
 
@@ -235,7 +245,7 @@ def _stand_in(text: str, tokens: list[Token], functions: Collection[str]) -> tup
     return result, stand_ins
 
 
-def _one_block(text: str, tokens: tuple[Token, ...]) -> None:
+def _one_block(text: str, tokens: Sequence[Token]) -> None:
     """Refuse what is more than one SELECT block, by name, before sqlglot trips over windows inside it."""
     first = tokens[0] if tokens else None
     if first is None or first.token_type != TokenType.SELECT:
@@ -272,7 +282,7 @@ def _one_block(text: str, tokens: tuple[Token, ...]) -> None:
             raise misread(text, span_of(token), "a second SELECT is not expected here")
 
 
-def _enclosed(tokens: tuple[Token, ...], opening: Token, inside: int) -> Span:
+def _enclosed(tokens: Sequence[Token], opening: Token, inside: int) -> Span:
     depth = 1
     for token in tokens[inside:]:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
@@ -307,7 +317,7 @@ def _named(text: str, error: _Misread) -> QueryError:
     said = str(error)
     if error.at_end:
         return misread(text, Span(len(text.rstrip()), len(text.rstrip()) + 1), "the query ends too early", _plain(said))
-    if token is not None and ("Unexpected token" in said or "Required argument" in said):
+    if token is not None and ("Unexpected token" in said or "missing for" in said):
         return misread(text, span, f"'{text[token.start : token.end + 1]}' is not expected here", _plain(said))
     return misread(text, span, said[:1].lower() + said[1:])
 
@@ -315,8 +325,8 @@ def _named(text: str, error: _Misread) -> QueryError:
 def _plain(said: str) -> str | None:
     if "Unexpected token" in said:
         return None
-    if "Required argument" in said:
-        return "something is missing before it"
+    if "missing for" in said:
+        return "something is missing here"
     return said[:1].lower() + said[1:]
 
 

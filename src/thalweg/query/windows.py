@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import did_you_mean
 from thalweg.query.query import Window
@@ -32,6 +32,7 @@ FORMS = "[RANGE 10 SECONDS], [ROWS 1000], [PARTITION BY a, b ROWS 10], [NOW] or 
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+_AMOUNTS = {TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL}
 _CLAUSES = {
     TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY,
     TokenType.DISTRIBUTE_BY, TokenType.LIMIT, TokenType.WINDOW, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT,
@@ -68,8 +69,8 @@ def is_word(token: Token, *words: str) -> bool:
 
 
 def cut(text: str, tokens: Sequence[Token]) -> Cut:
-    """Take the windows, the query-level WINDOW and Istream out of a query's tokens."""
-    return _Knife(text, _without_istream(text, list(tokens))).run()
+    """Take the windows and the query-level WINDOW out of the tokens of a single SELECT block."""
+    return _Knife(text, list(tokens)).run()
 
 
 class _Knife:
@@ -92,9 +93,11 @@ class _Knife:
             kind = token.token_type
             named = bool(self.kept) and self.kept[-1].token_type == TokenType.DOT  # a keyword behind a dot is a name
             if depth == 0 and not named:
-                if (kind == TokenType.FROM and place == "select") or (place not in ("select", "rest") and kind in (TokenType.COMMA, TokenType.JOIN)):
+                inside = place not in ("select", "rest")
+                starts = kind == TokenType.FROM and place == "select"
+                if starts or (inside and kind in (TokenType.COMMA, TokenType.JOIN)):
                     place = "name"
-                elif place not in ("select", "rest") and kind in (TokenType.ON, TokenType.USING):
+                elif inside and kind in (TokenType.ON, TokenType.USING):
                     place = "on"
                 elif place != "select" and kind in _CLAUSES:
                     if kind == TokenType.WINDOW and self._number_at(i + 1):
@@ -131,7 +134,7 @@ class _Knife:
     def _whole_query(self, i: int) -> int:
         end = i + 1
         while end < len(self.tokens) and (
-            self.tokens[end].token_type in (TokenType.NUMBER, TokenType.INTERVAL, TokenType.STRING)
+            self.tokens[end].token_type in _AMOUNTS
             or (self.tokens[end].token_type == TokenType.COMMA and self._number_at(end + 1))
             or (self.tokens[end - 1].token_type in (TokenType.NUMBER, TokenType.STRING)
             and self.tokens[end].token_type == TokenType.VAR)
@@ -167,33 +170,31 @@ class _Reader:
         self.span = span_of(*tokens)
         self.i = 1
 
-    @property
-    def token(self) -> Token:
+    def here(self) -> Token:
         return self.tokens[self.i]
 
-    @property
     def done(self) -> bool:
         return self.i >= len(self.tokens) - 1
 
     def fail(self, message: str, hint: str | None = None, span: Span | None = None) -> Exception:
-        return misread(self.text, span or span_of(self.token), message, hint or f"a window is {FORMS}")
+        return misread(self.text, span or span_of(self.here()), message, hint or f"a window is {FORMS}")
 
     def take(self, *words: str) -> bool:
-        if not self.done and is_word(self.token, *words):
+        if not self.done() and is_word(self.here(), *words):
             self.i += 1
             return True
         return False
 
     def end(self, clause: Clause) -> Clause:
-        if not self.done and is_word(self.token, "SLIDE"):
+        if not self.done() and is_word(self.here(), "SLIDE"):
             raise self.fail("SLIDE is not supported yet", "leave it out: results are made whenever a tuple arrives")
-        if not self.done:
-            rest = span_of(self.token, self.tokens[-2])
+        if not self.done():
+            rest = span_of(self.here(), self.tokens[-2])
             raise self.fail(f"'{_cut(self.text, rest)}' is not expected in a window", span=rest)
         return clause
 
     def window(self) -> Clause:
-        if self.done:
+        if self.done():
             raise self.fail("an empty window", span=self.span)
         if self.take("NOW"):
             return self.end(Clause(Window("now"), self.span))
@@ -215,36 +216,37 @@ class _Reader:
                 return self.end(Clause(Window("unbounded"), self.span, places))
             return self.end(Clause(Window("partition", rows=self.count(), by=names), self.span, places))
         words = ["RANGE", "ROWS", "PARTITION BY", "NOW", "UNBOUNDED"]
-        raise self.fail(f"'{_cut(self.text, span_of(self.token))}' starts no window",
-                        did_you_mean(self.token.text.upper(), words) if self.token.text.isalpha() else None)  # fmt: skip
+        hint = did_you_mean(self.here().text.upper(), words) if self.here().text.isalpha() else None
+        raise self.fail(f"'{_cut(self.text, span_of(self.here()))}' starts no window", hint)
 
     def names(self) -> tuple[tuple[str, ...], tuple[Span, ...]]:
         names: list[str] = []
         places: list[Span] = []
         while True:
-            if self.done or self.token.token_type in (TokenType.COMMA, TokenType.NUMBER) or is_word(self.token, "ROWS"):
+            missing = self.done() or self.here().token_type in (TokenType.COMMA, TokenType.NUMBER)
+            if missing or is_word(self.here(), "ROWS"):
                 raise self.fail("a column's name is missing", "for example [PARTITION BY a, b ROWS 10]")
-            names.append(self.token.text)
-            places.append(span_of(self.token))
+            names.append(self.here().text)
+            places.append(span_of(self.here()))
             self.i += 1
-            if self.done or self.token.token_type != TokenType.COMMA:
+            if self.done() or self.here().token_type != TokenType.COMMA:
                 return tuple(names), tuple(places)
             self.i += 1
 
     def number(self) -> tuple[Decimal, Span]:
         """A number, with thousands separators if the writer likes them: 10,000."""
-        negative = self.token.token_type == TokenType.DASH and not self.done
-        first = self.token
+        negative = self.here().token_type == TokenType.DASH and not self.done()
+        first = self.here()
         if negative:
             self.i += 1
-        if self.done or self.token.token_type not in (TokenType.NUMBER, TokenType.STRING):
+        if self.done() or self.here().token_type not in (TokenType.NUMBER, TokenType.STRING):
             raise self.fail("a number is missing here")
-        digits = self.token.text
-        last = self.token
+        digits = self.here().text
+        last = self.here()
         self.i += 1
         while (
-            not self.done
-            and self.token.token_type == TokenType.COMMA
+            not self.done()
+            and self.here().token_type == TokenType.COMMA
             and self.i + 1 < len(self.tokens) - 1
             and self.tokens[self.i + 1].token_type == TokenType.NUMBER
         ):
@@ -277,18 +279,18 @@ class _Reader:
     def duration(self) -> int:
         """Microseconds: numbers with units, which add up."""
         total = Decimal(0)
-        begin = self.token
-        while not self.done:
+        begin = self.here()
+        while not self.done():
             self.take("INTERVAL")
-            if not self.done and self.token.token_type == TokenType.STRING and " " in self.token.text.strip():
+            if not self.done() and self.here().token_type == TokenType.STRING and " " in self.here().text.strip():
                 total += self.quoted()
                 continue
             value, span = self.number()
-            if self.done:
+            if self.done():
                 raise self.fail("a unit of time is missing here", "for example RANGE 10 SECONDS", span)
-            total += value * self.unit(self.token.text, span_of(self.token))
+            total += value * self.unit(self.here().text, span_of(self.here()))
             self.i += 1
-            if not self.done and self.token.token_type not in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL):
+            if not self.done() and self.here().token_type not in _AMOUNTS:
                 break
         span = span_of(begin, self.tokens[max(1, self.i - 1)])
         if begin is self.tokens[-1]:
@@ -301,8 +303,8 @@ class _Reader:
 
     def quoted(self) -> Decimal:
         """INTERVAL '10 seconds'."""
-        span = span_of(self.token)
-        words = self.token.text.replace(",", "").split()
+        span = span_of(self.here())
+        words = self.here().text.replace(",", "").split()
         self.i += 1
         if len(words) % 2:
             raise self.fail(f"'{' '.join(words)}' is no length of time", "for example '10 seconds'", span)
@@ -331,7 +333,7 @@ def _cut(text: str, span: Span) -> str:
     return text[span.start : span.end]
 
 
-def _without_istream(text: str, tokens: list[Token]) -> list[Token]:
+def without_istream(text: str, tokens: list[Token]) -> list[Token]:
     """Istream is what every query here means; it may be written around the block or around the select list."""
     while len(tokens) > 2 and _streams(text, tokens, 0) and tokens[2].token_type == TokenType.SELECT:
         end = _closing(text, tokens, 1)

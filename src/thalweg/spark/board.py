@@ -94,13 +94,16 @@ class _Waiting:
 
 class _Listener(StreamingQueryListener):
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        pass
+        with board.runs:
+            board.started.add(str(event.runId))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        pass
+        with board.runs:
+            board.started.discard(str(event.runId))
+            board.runs.notify_all()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         for metric, row in event.progress.observedMetrics.items():
@@ -114,6 +117,9 @@ class Board:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
+        self.started: set[str] = set()
+        """Runs of streaming queries whose end has not been heard of; guarded by `runs`."""
+        self.runs = threading.Condition()
         self._listening: list[SparkSession] = []
         self._lock = threading.Lock()
 
@@ -131,6 +137,17 @@ class Board:
             if not any(s is spark for s in self._listening):
                 spark.streams.addListener(_Listener())
                 self._listening.append(spark)
+
+    def catch_up(self, seconds: float = 5.0) -> None:
+        """Spark tells listeners late: wait until they have heard the last of queries that are over."""
+        if not self.started:
+            return
+        try:
+            active = {str(q.runId) for spark in self._listening for q in spark.streams.active}
+        except Exception:
+            return  # a session is gone; nothing more will come
+        with self.runs:
+            self.runs.wait_for(lambda: self.started <= active, seconds)
 
     def wait_for(self, entry: Entry, observation: Observation) -> None:
         entry.waiting.append(_Waiting(observation))

@@ -5,11 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from thalweg.errors import ThalwegError
+
+QUIET = Path(__file__).with_name("quiet.log4j2.properties")
+"""Spark's own start-up chatter hides what a user wants to see."""
+
+LOCAL = {
+    "spark.master": "local[*]",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}  # fmt: skip
 
 
 def session(app: str = "thalweg", **conf: Any) -> SparkSession:
@@ -24,18 +39,13 @@ def session(app: str = "thalweg", **conf: Any) -> SparkSession:
         raise ThalwegError("Spark needs Java 17 or newer and found none", hint="run 'make setup', or install a JRE")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {
-        "spark.ui.showConsoleProgress": "false",
-        "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
-        "spark.sql.streaming.stateStore.providerClass":
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    }  # fmt: skip
-    settings |= {key.replace("_", "."): str(value) for key, value in conf.items()}
+    given = {key.replace("_", "."): str(value) for key, value in conf.items()}
     builder = SparkSession.builder.appName(app)
-    if not os.environ.get("SPARK_REMOTE"):
-        builder = builder.master(settings.pop("spark.master", "local[*]"))
+    if os.environ.get("SPARK_REMOTE"):
+        given.pop("spark.master", None)  # a Connect server has its own
+        settings = given
+    else:
+        settings = LOCAL | given
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -40,7 +40,7 @@ def where(
         df = df.where(p.sql)
     shown = name or f"where({', '.join(p.name for p in given)})"
     if python:
-        df = _hop(df, python, pipeline, policy, shown, seed, places)
+        df = _hop(df, python, pipeline, policy, shown, _key(name, seed, pipeline, df), seed, places)
     else:
         board.register(Entry(shown, policy, pipeline, [], places, df.isStreaming, Control(_folder(df), shown)))
     for p in after:
@@ -50,18 +50,14 @@ def where(
 
 def _hop(
     df: DataFrame, python: list[Predicate], pipeline: Pipeline, policy: str,
-    name: str, seed: int | None, places: dict[str, str],
+    name: str, key: str, seed: int | None, places: dict[str, str],
 ) -> DataFrame:  # fmt: skip
     spark, schema = df.sparkSession, df.schema
     if STATS in schema.names:
         raise DefinitionError(f"the column name '{STATS}' is taken by Thalweg", hint="rename it")
     folder = _folder(df)
-    entry = board.register(
-        Entry(name, policy, pipeline, python, places, df.isStreaming, Control(folder, _key(name, pipeline)))
-    )
-    task = FilterTask(
-        _key(name, pipeline), pipeline, tuple(python), policy, seed or 0, schema, _timezone(spark), folder
-    )
+    entry = board.register(Entry(name, policy, pipeline, python, places, df.isStreaming, Control(folder, key)))
+    task = FilterTask(key, pipeline, tuple(python), policy, seed or 0, schema, _timezone(spark), folder)
     # The very fields of the input, so that metadata such as a watermark's tag stays on them.
     out = StructType([*schema.fields, StructField(STATS, StringType())])
     hopped = df.mapInArrow(runner(task), out)
@@ -77,8 +73,11 @@ def _hop(
     return observed.where(F.col(STATS).isNull()).drop(STATS)
 
 
-def _key(name: str, pipeline: Pipeline) -> str:
-    return f"{name}-{'-'.join(pipeline.names)}"
+def _key(name: str | None, seed: int | None, pipeline: Pipeline, df: DataFrame) -> str:
+    """Under what workers remember. A named query goes on where it was after a restart; one that is nameless, or has a seed and
+    so must be repeatable, remembers within its application only."""
+    lasting = name if name and seed is None else f"{name or 'where'}-{df.sparkSession.conf.get('spark.app.id', 'app')}"
+    return f"{lasting}-{'-'.join(pipeline.names)}"
 
 
 def _folder(df: DataFrame) -> str:

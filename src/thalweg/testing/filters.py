@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
-from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -71,7 +71,7 @@ class DrawnPredicate:
 
     >>> p = DrawnPredicate("p", ("whole",), salt=1, passes=0.5)
     >>> [p.outcome(v) for v in (1, 2, 3, 4)]
-    ['drop', 'pass', 'pass', 'pass']
+    ['pass', 'pass', 'drop', 'pass']
     """
 
     name: str
@@ -86,7 +86,7 @@ class DrawnPredicate:
 
     def outcome(self, *values: Any) -> Outcome:
         text = repr((self.salt, *map(plain, values)))
-        chance = crc32(text.encode()) / 2**32
+        chance = int.from_bytes(blake2b(text.encode(), digest_size=4).digest()) / 2**32
         if chance < self.raises:
             return "raise"
         if chance < self.raises + self.nulls:
@@ -153,8 +153,10 @@ def plain(value: Any) -> Any:
         case datetime():
             moment = value.to_pydatetime() if isinstance(value, pd.Timestamp) else value
             return (moment.astimezone(UTC) if moment.tzinfo else moment).isoformat()
-        case date() | Decimal():
-            return str(value)
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return f"{value.normalize():f}"
     return value
 
 
@@ -278,7 +280,6 @@ def _case(chance: Chance, most_rows: int, most_predicates: int, raising: bool) -
 def _predicate(
     chance: Chance, name: str, columns: Sequence[str], others: Sequence[DrawnPredicate], raising: bool
 ) -> DrawnPredicate:
-    kind: Kind = chance.choice(("row", "arrow", "pandas"))
     if others and chance.yes(0.4):
         akin = chance.choice(others)
         salt, over = akin.salt, akin.columns
@@ -286,11 +287,12 @@ def _predicate(
         salt = chance.integer(0, 999)
         # A predicate over no columns says one thing of all rows; rare, or it would decide most cases alone.
         over = () if chance.yes(0.03) else tuple(chance.choice(columns) for _ in range(chance.integer(1, 3)))
+    kind: Kind = chance.choice(("row", "row", "arrow", "arrow", "pandas")) if over else "row"
     passes = chance.choice((0.9, 0.5, 0.75, 0.25, 1.0))
     nulls = chance.choice((0.0, 0.1, 0.3))
     raises = chance.choice((0.0, 0.0, 0.1, 0.3, 1.0) if raising else (0.0,))
     return DrawnPredicate(
-        name, over, kind if over else "row", chance.choice(SHAPES[kind]), salt,
+        name, over, kind, chance.choice(SHAPES[kind]), salt,
         passes * (1 - nulls) * (1 - raises), nulls * (1 - raises), raises,
     )  # fmt: skip
 

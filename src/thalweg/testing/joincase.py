@@ -206,7 +206,7 @@ def literal(value: Any) -> str:
         case date():
             return f"DATE '{value.isoformat()}'"
         case float():
-            return f"CAST('{value}' AS DOUBLE)"
+            return f"{value}D"
         case _:
             return str(value)
 
@@ -288,7 +288,10 @@ class JoinCase:
     select: tuple[Ref, ...]
     steps: tuple[Step, ...]
     policy: str
-    layout: str
+    layout: str = "hash"
+    """How slices are indexed: "hash", "bits", or "mixed", where each input has its own."""
+    slice_rows: int = 1024
+    buffer: int = 1 << 14
     joined: bool = False
     """Whether the text says JOIN ... ON."""
     cross: bool = False

@@ -104,7 +104,7 @@ class Drawn:
 
 SHAPES = ("chain", "star", "clique", "cycle", "tree")
 POLICIES = ("written", "lottery", "chaos", "auto", "agreedy")
-LAYOUTS = ("hash", "bits")
+LAYOUTS = ("hash", "bits", "mixed")
 NAMES = ("a", "b", "c", "d", "e", "f")
 
 
@@ -157,6 +157,7 @@ class _Maker:
         if c.yes(0.3):
             self.palette = [c.choice(self.palette)]
         self.domain = c.integer(1, 5)
+        self.common = c.yes(0.35)
         self._inputs()
         windows = [self._window(name) for name in self.names]
         inherited = self._inherit(windows)
@@ -166,11 +167,12 @@ class _Maker:
         cross = count == 2 and c.yes(0.05)
         predicates = [] if cross else self._edges()
         predicates += self._further()
-        rows = self._size(inputs, cross)
+        rows = self._size(inputs, predicates)
         sources = tuple(self._rows(name, rows) for name in self.columns)
         case = JoinCase(
             seed, "cross" if cross else self.shape, sources, inputs, tuple(self._shuffled(predicates)),
-            self._select(), self._history(sources), c.choice(self.policies), c.choice(self.layouts), cross=cross,
+            self._select(), self._history(sources), c.choice(self.policies), c.choice(self.layouts),
+            c.choice((1, 3, 8, 1024)), c.choice((1, 7, 64, 1 << 14)), cross=cross,
         )  # fmt: skip
         return replace(case, joined=True) if not cross and can_join(case) and c.yes(0.3) else case
 
@@ -248,11 +250,10 @@ class _Maker:
 
     def _edges(self) -> list[Predicate]:
         c = self.chance
-        common = c.yes(0.35)
         loose = c.choice((0.0, 0.0, 0.25))
         made: list[Predicate] = []
         for left, right in self._pairs():
-            if common:
+            if self.common:
                 a, b = self._columns(left)[0], self._columns(right)[0]
             else:
                 a = c.choice(self._columns(left))
@@ -309,7 +310,7 @@ class _Maker:
 
     def _filter(self, x: Ref, family: Family) -> Predicate:
         c = self.chance
-        values = tuple(v for v in POOLS[family][: self.domain + 1] if v == v)
+        values = tuple(v for v in POOLS[family][: self.domain + 1] if family != "double" or math.isfinite(v))
         match c.integer(0, 5):
             case 0:
                 return Not(Missing(x))
@@ -341,25 +342,34 @@ class _Maker:
 
     # Rows.
 
-    def _size(self, inputs: Sequence[CaseInput], cross: bool) -> int:
+    def _size(self, inputs: Sequence[CaseInput], predicates: Sequence[Predicate]) -> int:
         """Rows per source, so that some results are expected and not too many."""
         c = self.chance
         self.span = c.integer(4, 40)
+        self.planted = c.choice((0.0, 0.2, 0.5))
+        self.events = [c.integer(0, self.span) for _ in range(c.integer(1, 4))]
         share = 1.0
         for i in inputs:
             if i.window is None or i.window.kind == "unbounded":
                 continue
             width = {"range": i.window.span / self.tick + 1, "now": 1.0}.get(i.window.kind, 0.3 * self.span)
             share *= min(1.0, width / self.span)
-        wanted = c.choice((1, 5, 30, 100, 300))
-        match_rate = 1.0 if cross else math.pow(self.domain + 0.5, 1 - len(inputs))
-        rows = round(math.pow(wanted / (share * match_rate), 1 / len(inputs)))
-        return max(1, min(40, rows))
+        equalities = sum(isinstance(p, Compare) and p.op == "=" for p in predicates)
+        if self.common:
+            equalities = min(equalities, len(inputs) - 1)
+        share *= math.pow(self.domain, -equalities) * math.pow(0.5, len(predicates) - equalities)
+        wanted = c.choice((3, 20, 60, 200))
+        rows = math.pow(wanted / share, 1 / len(inputs))
+        if self.planted:
+            # The tuples of one event all join each other.
+            alike = math.pow(1000 / len(self.events), 1 / len(inputs)) * len(self.events) / self.planted
+            rows = min(rows, alike)
+        return max(2, min(40, round(rows)))
 
     def _rows(self, name: str, rows: int) -> CaseSource:
         c = self.chance
         fields = [pa.field("id", pa.int64())]
-        makers: list[Callable[[], Any]] = []
+        makers: list[Callable[[int | None], Any]] = []
         for column in self.columns[name]:
             type_ = c.choice(TYPES[column.family])
             fields.append(pa.field(column.name, type_))
@@ -372,17 +382,29 @@ class _Maker:
             time, lateness = "ts", c.choice((0, 0, 2, 5)) * self.tick
             field, unit, moment = self._clock()
             fields.insert(1, field)
-        count = rows if c.yes(0.8) else c.integer(0, rows)
-        ticks = self._ticks(count, lateness)
+        count = rows if c.yes(0.9) else c.integer(0, rows)
+        drafts = sorted((self._draft(makers) for _ in range(count)), key=lambda draft: draft[0])
+        # In disorder of at most the lateness: each tuple is held up by less than that.
+        delay = lateness // self.tick
+        held = [tick + c.integer(0, delay) for tick, _ in drafts] if delay else range(count)
         data = []
-        for k in range(count):
-            values = [make() for make in makers]
-            data.append((k, *([moment(self.base + ticks[k] * self.tick)] if moment else []), *values))
+        for k, (_, (tick, values)) in enumerate(sorted(zip(held, drafts, strict=True), key=lambda pair: pair[0])):
+            stamp = [moment(self.base + tick * self.tick)] if moment else []
+            data.append((k, *stamp, *values))
         return CaseSource(name, pa.schema(fields), tuple(data), time, unit, lateness)
 
-    def _values(self, family: Family, type_: pa.DataType) -> Callable[[], Any]:
+    def _draft(self, makers: Sequence[Callable[[int | None], Any]]) -> tuple[int, list[Any]]:
+        """A tick and values: random, or of an event that leaves tuples alike in every source."""
+        c = self.chance
+        if c.yes(self.planted):
+            event = c.integer(0, len(self.events) - 1)
+            return min(self.span, self.events[event] + c.integer(0, 2)), [make(event) for make in makers]
+        return c.integer(0, self.span), [make(None) for make in makers]
+
+    def _values(self, family: Family, type_: pa.DataType) -> Callable[[int | None], Any]:
         c = self.chance
         pool: tuple[Any, ...] = POOLS[family][: self.domain]
+        alike = pool
         if family == "int" and type_ == pa.int64() and c.yes(0.3):
             pool += WIDE[: self.domain]
         if family == "double" and c.yes(0.3):
@@ -390,7 +412,9 @@ class _Maker:
         nulls = c.choice((0.0, 0.0, 0.1, 0.4))
         skew = c.choice((0.0, 0.5))
 
-        def make() -> Any:
+        def make(event: int | None) -> Any:
+            if event is not None:
+                return alike[event % len(alike)]
             if c.yes(nulls):
                 return None
             return pool[0] if c.yes(skew) else c.choice(pool)
@@ -409,15 +433,6 @@ class _Maker:
         type_ = pa.timestamp(unit, "UTC" if zone else None)
         start = datetime(1970, 1, 1, tzinfo=zone)
         return pa.field("ts", type_), unit, lambda micros: start + timedelta(microseconds=micros)
-
-    def _ticks(self, count: int, lateness: int) -> list[int]:
-        """Times in order of arrival, in disorder of at most the lateness."""
-        c = self.chance
-        ticks = sorted(c.integer(0, self.span) for _ in range(count))
-        delay = lateness // self.tick
-        if not delay:
-            return ticks
-        return [t for _, t in sorted((t + c.integer(0, delay), t) for t in ticks)]
 
     # History.
 

@@ -50,6 +50,7 @@ class QueryHandle:
         return self._entry.name
 
     def _reports(self) -> list[dict[str, Any]]:
+        board.catch_up()
         self._entry.collect()
         with self._entry.lock:
             return list(self._entry.reports)

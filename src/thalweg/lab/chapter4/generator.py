@@ -1,15 +1,16 @@
-"""Streams with correlated filters: groups of Γ filters that agree on 80 % of the tuples, groups independent (thesis 4.7.2).
+"""Streams with correlated filters: groups of Γ filters that agree on 80 % of the tuples; thesis 4.7.2.
 
-Each group draws a shared uniform number per tuple; each filter of it uses the shared one with probability q and a fresh one else, and
-passes the tuple iff the number is below the group's selectivity σ. Two filters of a group then agree on q² + (1 - q²)(σ² + (1 - σ)²)
-of the tuples, which fixes q. The joint pass probabilities have a closed form, so the true cost of any order is known exactly.
+Each group draws a shared uniform number per tuple; each filter of it uses the shared one with probability q and a fresh
+one else, and passes the tuple iff the number is below the group's selectivity σ. Two filters of a group then agree on
+q² + (1 - q²)(σ² + (1 - σ)²) of the tuples, which fixes q. Groups are independent. The joint pass probabilities have a
+closed form, so the true cost of any order is known exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod, sqrt
 
 import numpy as np
@@ -30,7 +31,7 @@ def mixing(selectivity: float, agreement: float = AGREEMENT) -> float:
     alone = selectivity**2 + (1 - selectivity) ** 2
     if not 0 < selectivity < 1 or alone > agreement:
         raise DefinitionError(
-            f"filters of selectivity {selectivity} can't be positively correlated and agree on {agreement:.0%} of the tuples",
+            f"filters of selectivity {selectivity} can't agree on only {agreement:.0%} of the tuples",
             hint="take a selectivity between 0.12 and 0.88: outside, independent filters agree more often than that",
         )
     return sqrt((agreement - alone) / (1 - alone))
@@ -113,9 +114,14 @@ class Population:
 
     def best(self, costs: Sequence[float]) -> tuple[tuple[int, ...], float]:
         """The order of least expected cost, and that cost: the thesis' Optimal, by search over all sets of filters."""
-        n = len(self)
-        alive = np.array([self.all_pass([i for i in range(n) if chosen >> i & 1]) for chosen in range(1 << n)])
-        return cheapest(alive, costs)
+        return _best(self, tuple(costs))
+
+
+@lru_cache(maxsize=256)
+def _best(population: Population, costs: tuple[float, ...]) -> tuple[tuple[int, ...], float]:
+    n = len(population)
+    alive = np.array([population.all_pass([i for i in range(n) if chosen >> i & 1]) for chosen in range(1 << n)])
+    return cheapest(alive, costs)
 
 
 def changing(phases: Sequence[Population], length: int, random: np.random.Generator) -> PassBits:

@@ -1,0 +1,41 @@
+# make demo and make test do all the set-up themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test test-long bench lint lock clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is to make
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: .venv/ready  ## Python environment and Java
+
+.venv/ready: requirements.lock pyproject.toml
+	@tools/setup.sh "$(PYTHON)"
+	@touch $@
+
+demo: setup  ## a drifting intrusion-detection stream on local Spark
+	@$(BIN)/thalweg demo
+
+test: setup  ## lint, types and the test suite
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest
+
+test-long: setup  ## the tests that take minutes: faults, soaks, many random cases
+	$(BIN)/python -m pytest -m long
+
+bench: setup  ## benchmarks against other engines; results in benchmarks/*/results.md
+	$(BIN)/python -m benchmarks.filters
+	$(BIN)/python -m benchmarks.joins
+
+lint: setup  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+lock: .venv/ready  ## newest versions within pyproject's ranges
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header --no-emit-index-url -U -o requirements.lock
+
+clean:  ## remove the environment and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis out spark-warehouse

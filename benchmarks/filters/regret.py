@@ -1,0 +1,111 @@
+"""Nothing to gain: what watching costs where no other order is better, in CPU against `written`.
+
+The whole cell runs (cut, route, filter, observe) over Arrow batches of 10,000 rows, Spark's default. The contestants take
+the same batches in turn, in an order that rotates, and each keeps what it learned, so a long stream is measured in many short
+paired pieces: the machine's moods hit all alike. `written` runs twice; what it differs from itself is the noise of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from benchmarks.filters.engine import WrongAnswer
+from benchmarks.filters.workload import Workload
+from thalweg import optimize
+from thalweg.execute.filtercell import FilterCell
+from thalweg.execute.filters import Filter
+from thalweg.plan import Operator, Pipeline
+
+ARROW_BATCH = 10_000
+CONTESTANTS = ("written", "written again", "auto", "agreedy")
+
+
+@dataclass(frozen=True)
+class Regret:
+    """CPU of a contestant against `written` on the same batches."""
+
+    who: str
+    ratios: NDArray[np.float64]
+    cpu: float
+    calls_per_row: float
+    orders: int
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.ratios))
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        low, high = np.quantile(self.ratios, [0.25, 0.75])
+        return float(low), float(high)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the median, by resampling with a fixed seed."""
+        random = np.random.default_rng(0)
+        drawn = random.choice(self.ratios, (400, len(self.ratios)))
+        return float(np.median(drawn, axis=1).std())
+
+
+def judges(workload: Workload) -> list[Filter]:
+    return [Filter(f"p{j + 1}", p.function(), (f"x{j + 1}",)) for j, p in enumerate(workload.predicates)]
+
+
+def cheap_judges(columns: int) -> list[Filter]:
+    """Vectorised comparisons: nanoseconds a row, where any bookkeeping shows."""
+    middle = pa.scalar(54_999, pa.int32())
+
+    def low(x: pa.Array) -> pa.Array:
+        return pc.less_equal(x, middle)
+
+    return [Filter(f"p{j + 1}", low, (f"x{j + 1}",), kind="arrow") for j in range(columns)]
+
+
+def compare(
+    table: pa.Table, filters: Sequence[Filter], *, batches: int, seed: int = 0,
+    expected: int | None = None, advance: Callable[[int], None] = lambda done: None,
+) -> list[Regret]:  # fmt: skip
+    """Each repetition: every contestant filters the next `batches` Arrow batches."""
+    pipeline = Pipeline("nothing to gain", tuple(Operator(f.name) for f in filters))
+    cells = {who: _cell(who, pipeline, filters, seed) for who in CONTESTANTS}
+    pieces = [
+        b.slice(a, ARROW_BATCH)
+        for b in table.combine_chunks().to_batches()
+        for a in range(0, b.num_rows, ARROW_BATCH)
+    ]
+    spent: dict[str, list[float]] = {who: [] for who in CONTESTANTS}
+    for turn, start in enumerate(range(0, len(pieces) - batches + 1, batches)):
+        now = pieces[start : start + batches]
+        for k in range(len(CONTESTANTS)):
+            who = CONTESTANTS[(turn + k) % len(CONTESTANTS)]
+            cell = cells[who]
+            before = process_time()
+            for piece in now:
+                cell.feed(piece)
+            spent[who].append(process_time() - before)
+        advance(sum(piece.num_rows for piece in now))
+    rows_out = {who: cell.tally.rows_out for who, cell in cells.items()}
+    if len(set(rows_out.values())) > 1 or (expected is not None and rows_out["written"] != expected):
+        raise WrongAnswer(f"rows out differ: {rows_out}, expected {expected}")
+    plain = np.array(spent["written"])
+    return [
+        Regret(
+            who, np.array(spent[who]) / plain, float(np.sum(spent[who])),
+            sum(cells[who].tally.calls) / cells[who].tally.rows_in,
+            sum(e.before != e.after for e in cells[who].events),
+        )
+        for who in CONTESTANTS
+    ]  # fmt: skip
+
+
+def _cell(who: str, pipeline: Pipeline, filters: Sequence[Filter], seed: int) -> FilterCell:
+    policy: Any = optimize.make("written" if who.startswith("written") else who, pipeline, seed)
+    return FilterCell(pipeline, filters, policy)

@@ -1,0 +1,422 @@
+"""The fabric for joins: rusters travel through filters and stems; results and visits come back. It knows no policy.
+
+A ruster's tuples become partial results that go from stem to stem depth first, in buffers of fixed size: what a stem returns
+goes all the way before the stem is asked for more, so an explosion of results needs no memory. Invariants: a combination is
+emitted iff all its predicates hold and it lies in its windows at its newest time, whatever the routes; a predicate's
+error surfaces only if nothing else drops the row. Profiled rows are counted against stems that do not come next.
+Pipelines and their execution: thesis 5.1-5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.errors import PredicateError
+from thalweg.execute import kernels
+from thalweg.execute.columns import FixedValues, take
+from thalweg.execute.filters import Rows, Verdict
+from thalweg.execute.kernels import EXPIRY, NEWEST
+from thalweg.execute.shape import Shape, Step
+from thalweg.execute.stem import Stem
+from thalweg.plan import Pipeline, Route, Ruster
+from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Trial, Visit
+from thalweg.query.query import Column
+
+Ints = NDArray[np.int64]
+BUFFER = 1 << 14
+"""Partial results that one step hands on at a time."""
+SAMPLE = 64
+"""Partial results of a profiled ruster that are counted against each other stem, at each step."""
+RIVAL = 2
+"""A stem that was not chosen may cost so many times the chosen one while it is counted; then it is known to be worse."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """Tuples of one input on their way: partial results of one tuple each, and the columns their row numbers point into."""
+
+    partial: Ints
+    data: pa.RecordBatch
+    columns: Mapping[str, FixedValues | pa.Array]
+
+    def pick(self, lines: Ints) -> Arrival:
+        return Arrival(self.partial[lines], self.data, self.columns)
+
+    def rows(self, column: int) -> pa.RecordBatch:
+        """The tuples on their way as they came; `column` holds their row numbers."""
+        if len(self.partial) == self.data.num_rows:
+            return self.data
+        return self.data.take(pa.array(np.ascontiguousarray(self.partial[:, column])))
+
+
+@dataclass(slots=True)
+class _Tally:
+    rows_in: int = 0
+    rows_out: int = 0
+    survivors: int = 0
+    seconds: float = 0.0
+    work: float = 0.0
+    extra: int = 0
+    extra_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Trip:
+    """One ruster under way."""
+
+    input: int
+    arrival: Arrival
+    pipeline: Pipeline
+    ruster: Ruster
+    route: tuple[int, ...]
+    tallies: list[_Tally]
+    pending: dict[int, dict[int, Exception]]
+    newest: int = 0
+    expiry: int = 0
+    deferred: set[int] = field(default_factory=set)
+    passed: NDArray[np.int8] | None = None
+    matches: Ints | None = None
+    place: dict[int, int] = field(default_factory=dict)
+    """Profiled rows: row number to place in the ruster."""
+    trials: list[Trial] = field(default_factory=list)
+    sampled: set[int] = field(default_factory=set)
+    """Places of the route at which partial results have been sampled."""
+
+
+class JoinFabric:
+    """Joins tuples of any input with the stems of the others."""
+
+    def __init__(self, shape: Shape, stems: Sequence[Stem | None], *, buffer: int = BUFFER) -> None:
+        self.shape = shape
+        self.stems = stems
+        self._buffers = [np.empty((buffer, shape.width), np.int64) for _ in shape.aliases]
+        self._cursors = [np.empty(kernels.CURSOR, np.int64) for _ in shape.aliases]
+        self._pipelines = [shape.pipeline(i) for i in range(len(shape.aliases))]
+        self._others = [shape.others(i) for i in range(len(shape.aliases))]
+
+    def admit(self, i: int, arrival: Arrival) -> Ints:
+        """The lines of `arrival.partial` that pass the input's filters; they go no further."""
+        route = Route(tuple(range(len(self.shape.filters[i]))))
+        trip = self._depart(i, arrival, Ruster(None, route))
+        partial = self._filter_ahead(trip, len(route), arrival.partial)
+        self._raise_pending(trip, partial[:, self.shape.row_column(i)])
+        return partial
+
+    def run(
+        self, i: int, arrival: Arrival, rusters: Sequence[Ruster], emit: Callable[[int, Arrival, Ints], None]
+    ) -> tuple[Ints, tuple[Journey, ...]]:
+        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, and journeys.
+
+        `emit` gets full results, in a buffer that is reused after it returns.
+        """
+        kept: list[Ints] = []
+        journeys: list[Journey] = []
+        for ruster in rusters:
+            partial = arrival.partial if ruster.rows is None else arrival.partial[ruster.rows]
+            if not len(partial):
+                continue
+            partial, journey = self._travel(i, arrival, partial, ruster, emit)
+            kept.append(partial)
+            journeys.append(journey)
+        if len(kept) == 1:
+            return kept[0], tuple(journeys)
+        if not kept:
+            return arrival.partial[:0], ()
+        whole = np.concatenate(kept)
+        return whole[np.argsort(whole[:, self.shape.row_column(i)], kind="stable")], tuple(journeys)
+
+    def _travel(
+        self, i: int, arrival: Arrival, partial: Ints, ruster: Ruster, emit: Callable[[int, Arrival, Ints], None]
+    ) -> tuple[Ints, Journey]:
+        trip = self._depart(i, arrival, ruster)
+        pipeline, route = trip.pipeline, trip.route
+        rows = len(partial)
+        if ruster.purpose == "profile":
+            numbers = partial[:, self.shape.row_column(i)].tolist()
+            trip.place = {r: k for k, r in enumerate(numbers)}
+            trip.passed = np.full((rows, len(pipeline)), UNTRIED, np.int8)
+            trip.matches = np.full((rows, len(pipeline)), -1, np.int64)
+        first = len(self.shape.filters[i])
+        at = 0
+        while at < len(route) and route[at] < first:
+            at += 1
+        if at:
+            partial = self._filter_ahead(trip, at, partial)
+        if self.shape.stored(i) and trip.pending:
+            self._raise_pending(trip, partial[:, self.shape.row_column(i)])
+        if len(partial):
+            trip.newest = int(partial[:, NEWEST].min())
+            trip.expiry = int(partial[:, EXPIRY].max())
+            self._visit(trip, at, frozenset([i]), partial, emit)
+        visits = tuple(
+            Visit(op, t.rows_in, t.rows_out, t.seconds, t.extra, t.extra_seconds, t.survivors if op >= first else None, t.work)
+            for op, t in zip(route, trip.tallies, strict=True)
+            if t.rows_in or t.extra
+        )
+        return partial, Journey(ruster, rows, visits, trip.passed, trip.matches, tuple(trip.trials))
+
+    def _depart(self, i: int, arrival: Arrival, ruster: Ruster) -> _Trip:
+        route = ruster.route.operators
+        return _Trip(i, arrival, self._pipelines[i], ruster, route, [_Tally() for _ in route], {})
+
+    # Filters
+
+    def _filter_ahead(self, trip: _Trip, count: int, partial: Ints) -> Ints:
+        """The filters that the route puts before any stem; profiled rows go on after a drop where `also` asks for it."""
+        rows = partial[:, self.shape.row_column(trip.input)]
+        alive = np.ones(len(rows), np.bool_)
+        also = trip.ruster.also
+        dropped_last = np.zeros(len(rows), np.bool_)
+        for k in range(count):
+            op, tally = trip.route[k], trip.tallies[k]
+            extra = np.zeros(len(rows), np.bool_)
+            if trip.passed is not None:
+                if also == "all" or (isinstance(also, frozenset) and op in also):
+                    extra = ~alive
+                elif also == "next":
+                    extra = dropped_last & ~alive
+            if not alive.any() and not extra.any():
+                break
+            on_way = np.flatnonzero(alive)
+            verdict, tally.seconds = self._judge(trip, op, rows[on_way])
+            for position, error in verdict.errors.items():
+                trip.pending.setdefault(int(rows[on_way[position]]), {})[op] = error
+            gone = on_way[~verdict.holds]
+            tally.rows_in, tally.rows_out = len(on_way), len(on_way) - len(gone)
+            tally.work = len(on_way)
+            if trip.passed is not None:
+                trip.passed[on_way, op] = np.where(verdict.holds, PASSED, DROPPED)
+                trip.passed[on_way[list(verdict.errors)], op] = UNTRIED
+                tried = np.flatnonzero(extra)
+                if len(tried):
+                    verdict, tally.extra_seconds = self._judge(trip, op, rows[tried])
+                    tally.extra = len(tried)
+                    tally.work += len(tried)
+                    trip.passed[tried, op] = np.where(verdict.holds, PASSED, DROPPED)
+                    trip.passed[tried[list(verdict.errors)], op] = UNTRIED
+            alive[gone] = False
+            dropped_last[:] = False
+            dropped_last[gone] = True
+        return partial if alive.all() else partial[alive]
+
+    def _judge(self, trip: _Trip, op: int, rows: Rows) -> tuple[Verdict, float]:
+        if not len(rows):
+            return Verdict(np.empty(0, np.bool_)), 0.0
+        started = perf_counter()
+        verdict = self.shape.filters[trip.input][op].evaluate(trip.arrival.data, np.ascontiguousarray(rows))
+        return verdict, perf_counter() - started
+
+    def _raise_pending(self, trip: _Trip, rows: Ints) -> None:
+        """Raise the error of the first of these rows that has one, the one that the written order meets first."""
+        written = {op: k for k, op in enumerate(trip.pipeline.written)}
+        for row in sorted(set(trip.pending) & set(rows.tolist())):
+            op = min(trip.pending[row], key=written.__getitem__)
+            judge, error = self.shape.filters[trip.input][op], trip.pending[row][op]
+            values = ", ".join(f"{c}={trip.arrival.data.column(c)[row].as_py()!r}" for c in judge.columns)
+            raise PredicateError(
+                f"predicate '{judge.name}' of '{trip.pipeline.stream}' raised {type(error).__name__}: {error}",
+                where=values[:200],
+                hint="the row passes all other predicates; guard this one or let it return None",
+            ) from error
+
+    def _filter_between(
+        self, trip: _Trip, k: int, bound: frozenset[int], partial: Ints, emit: Callable[[int, Arrival, Ints], None]
+    ) -> None:
+        """A filter behind a stem: each arriving row is judged once for all its partial results."""
+        op, tally = trip.route[k], trip.tallies[k]
+        rows, back = np.unique(partial[:, self.shape.row_column(trip.input)], return_inverse=True)
+        verdict, seconds = self._judge(trip, op, rows)
+        for position, error in verdict.errors.items():
+            trip.pending.setdefault(int(rows[position]), {})[op] = error
+        holds = verdict.holds[back]
+        passing = partial if holds.all() else partial[holds]
+        tally.rows_in += len(partial)
+        tally.rows_out += len(passing)
+        tally.seconds += seconds
+        tally.work += len(rows)
+        if len(passing):
+            self._visit(trip, k + 1, bound, passing, emit)
+
+    # Stems
+
+    def _visit(
+        self, trip: _Trip, k: int, bound: frozenset[int], partial: Ints, emit: Callable[[int, Arrival, Ints], None]
+    ) -> None:
+        """Everything that becomes of partial results from place k of the route on."""
+        if k == len(trip.route):
+            self._finish(trip, partial, emit)
+            return
+        first = len(self.shape.filters[trip.input])
+        op = trip.route[k]
+        if op < first:
+            self._filter_between(trip, k, bound, partial, emit)
+            return
+        step = self.shape.step(bound, self._others[trip.input][op - first])
+        stem = self.stems[step.target]
+        assert stem is not None
+        tally = trip.tallies[k]
+        view = stem.view(step.pattern).between(trip.newest, trip.expiry)
+        depth = len(bound) - 1
+        out, cursor = self._buffers[depth], self._cursors[depth]
+        cursor[:] = (0, 0, 0, kernels.BEGIN, 0, 0, 0)
+        tally.rows_in += len(partial)
+        worked = 0
+        sampling = trip.matches is not None and k not in trip.sampled
+        count = len(partial)
+        while True:
+            started = perf_counter()
+            written = kernels.probe(
+                partial, view.cells, view.links, view.slices, step.pairs, step.adds, step.number, out, cursor
+            )
+            done = cursor[kernels.AT_ROW] >= count
+            tally.seconds += perf_counter() - started
+            chunk = out[:written]
+            if sampling:
+                sampling = False
+                trip.sampled.add(k)
+                self._sample(trip, k, bound, partial, chunk, int(cursor[kernels.WORK]))
+            if written and step.residuals:
+                chunk = self._settle(trip, step.residuals, step, chunk)
+            tally.rows_out += len(chunk)
+            if len(chunk):
+                # The cursor of this depth is in use only by this call, so the recursion can't disturb it.
+                self._visit(trip, k + 1, step.bound, chunk, emit)
+            if done:
+                break
+        worked = int(cursor[kernels.WORK])
+        tally.work += worked
+        tally.survivors += int(cursor[kernels.SURVIVORS])
+
+    def _sample(self, trip: _Trip, k: int, bound: frozenset[int], partial: Ints, chunk: Ints, work: int) -> None:
+        """Count some of the partial results against the stems that might have come here instead."""
+        first = len(self.shape.filters[trip.input])
+        visited = frozenset(trip.route[:k])
+        own = self.shape.row_column(trip.input)
+        assert trip.passed is not None and trip.matches is not None
+        alone = len(bound) == 1
+        if alone:
+            # Only rows that were joined completely tell how often they match.
+            places = [trip.place[r] for r in partial[:, own].tolist()]
+            if len(chunk) < len(self._buffers[0]):
+                found = np.zeros(int(partial[:, own].max()) + 1, np.int64)
+                np.add.at(found, chunk[:, own], 1)
+                trip.matches[places, trip.route[k]] = found[partial[:, own]]
+                trip.passed[places, trip.route[k]] = np.where(found[partial[:, own]] > 0, PASSED, DROPPED)
+        also = trip.ruster.also
+        wanted = set(range(len(trip.pipeline))) if also == "all" else set(trip.route[k + 1 : k + 2])
+        if isinstance(also, frozenset):
+            wanted = set(also)
+        sample = np.ascontiguousarray(partial[:: max(1, len(partial) // SAMPLE)][:SAMPLE])
+        for op in trip.pipeline.eligible(visited):
+            if op < first or op == trip.route[k] or op not in wanted:
+                continue
+            step = self.shape.step(bound, self._others[trip.input][op - first])
+            stem = self.stems[step.target]
+            assert stem is not None
+            view = stem.view(step.pattern).between(trip.newest, trip.expiry)
+            matches = np.empty(len(sample), np.int64)
+            started = perf_counter()
+            spent = kernels.count(
+                sample, view.cells, view.links, view.slices, step.pairs,
+                max(RIVAL * work, 2 * len(sample)), matches,
+            )  # fmt: skip
+            seconds = perf_counter() - started
+            tried = matches >= 0
+            rows = int(tried.sum())
+            trip.trials.append(
+                Trial(visited, op, rows, int(matches[tried].sum()), int((matches > 0).sum()), float(spent), seconds)
+            )
+            tally = trip.tallies[trip.route.index(op)]
+            tally.extra += rows
+            tally.extra_seconds += seconds
+            if alone:
+                at = np.array([trip.place[r] for r in sample[:, own].tolist()])[tried]
+                trip.matches[at, op] = matches[tried]
+                trip.passed[at, op] = np.where(matches[tried] > 0, PASSED, DROPPED)
+
+    # Checks on candidates
+
+    def column(self, trip_input: int, arrival: Arrival, chunk: Ints, column: Column) -> pa.Array:
+        """The values of a column for partial results."""
+        i = self.shape.number[column.input]
+        rows = np.ascontiguousarray(chunk[:, self.shape.row_column(i)])
+        if i == trip_input:
+            return take(arrival.columns[column.name], rows)
+        stem = self.stems[i]
+        assert stem is not None
+        return stem.gather(column.name, rows)
+
+    def _settle(self, trip: _Trip, residuals: Sequence[int], step: Step, chunk: Ints) -> Ints:
+        """Drop candidates for which a residual does not hold; one that raises is put off until the others have judged."""
+        chunk = self._verify(trip, step.bound, chunk)
+        for r in residuals:
+            if not len(chunk):
+                break
+            try:
+                holds = self._holds(trip, r, chunk)
+            except PredicateError:
+                raise
+            except Exception:
+                trip.deferred.add(r)
+                continue
+            if not holds.all():
+                chunk = chunk[holds]
+        return chunk
+
+    def _holds(self, trip: _Trip, r: int, chunk: Ints) -> NDArray[np.bool_]:
+        residual = self.shape.residuals[r]
+        assert residual.evaluate is not None
+        arrays = {c: self.column(trip.input, trip.arrival, chunk, c) for c in residual.columns}
+        held = residual.evaluate(arrays)
+        if isinstance(held, pa.ChunkedArray):
+            held = held.combine_chunks()
+        if not isinstance(held, pa.Array) or len(held) != len(chunk):
+            raise PredicateError(
+                f"predicate '{residual.text}' was given {len(chunk)} pairs and returned no array of as many verdicts",
+                hint="a predicate between inputs returns one boolean for each pair it gets",
+            )
+        return np.asarray(held.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+
+    def _verify(self, trip: _Trip, bound: frozenset[int], chunk: Ints) -> Ints:
+        """Drop candidates whose hashed keys are equal though their values are not."""
+        for c, coder in enumerate(self.shape.coders):
+            if coder.exact or not len(chunk):
+                continue
+            holders = [i for i in sorted(bound) if c in self.shape.key_columns[i]]
+            if len(holders) < 2:
+                continue
+            names = [Column(self.shape.aliases[i], self.shape.key_columns[i][c][0]) for i in holders]
+            reference = self.column(trip.input, trip.arrival, chunk, names[0])
+            same = np.ones(len(chunk), np.bool_)
+            for name in names[1:]:
+                same &= coder.same(reference, self.column(trip.input, trip.arrival, chunk, name))
+            if not same.all():
+                chunk = chunk[same]
+        return chunk
+
+    def _finish(self, trip: _Trip, chunk: Ints, emit: Callable[[int, Arrival, Ints], None]) -> None:
+        chunk = self._verify(trip, frozenset(range(len(self.shape.aliases))), chunk)
+        for r in sorted(trip.deferred):
+            if not len(chunk):
+                return
+            residual = self.shape.residuals[r]
+            try:
+                holds = self._holds(trip, r, chunk)
+            except PredicateError:
+                raise
+            except Exception as error:
+                raise PredicateError(
+                    f"predicate '{residual.text}' raised {type(error).__name__}: {error}",
+                    hint="the pair passes all other predicates; guard this one or let it return None",
+                ) from error
+            chunk = chunk[holds]
+        if trip.pending and len(chunk):
+            self._raise_pending(trip, chunk[:, self.shape.row_column(trip.input)])
+        if len(chunk):
+            emit(trip.input, trip.arrival, chunk)

@@ -1,0 +1,93 @@
+"""Row windows: when does a tuple leave `[ROWS n]` or `[PARTITION BY a, b ROWS n]`?
+
+At moment τ such a window holds the last n tuples (of each partition) with time <= τ in the order (time, arrival). So a tuple
+leaves when the n-th tuple after it arrives: its expiry is that one's time less one, and until then it is not known. Windows count
+every tuple of the stream, also those that filters drop afterwards. NULLs make one partition, as in GROUP BY.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.execute.keys import canonical
+from thalweg.execute.slice import FOREVER
+
+Ints = NDArray[np.int64]
+
+
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass
+class RowOrder:
+    """The tuples of one input whose n-th successor has not come yet.
+
+    >>> order = RowOrder(2)
+    >>> order.release(np.array([1, 2, 2]))[0].tolist() == [1, FOREVER, FOREVER]
+    True
+    >>> numbers, expiries = order.release(np.array([5]))[1:]
+    >>> numbers.tolist(), expiries.tolist()
+    ([1], [4])
+    """
+
+    rows: int
+    by: tuple[str, ...] = ()
+    released: int = 0
+    _times: Ints = field(default_factory=_none)
+    _numbers: Ints = field(default_factory=_none)
+    _groups: Ints = field(default_factory=_none)
+    _known: dict[Any, int] = field(default_factory=dict)
+
+    def release(self, times: Ints, partitions: list[pa.Array] | None = None) -> tuple[Ints, Ints, Ints]:
+        """Take in further tuples, sorted by (time, arrival).
+
+        Returns their expiries (FOREVER where not known yet), and the places in the order and expiries of earlier tuples
+        that became known now.
+        """
+        numbers = np.arange(self.released, self.released + len(times))
+        self.released += len(times)
+        groups = self._group(partitions, len(times)) if self.by else np.zeros(len(times), np.int64)
+        waiting = np.isin(self._groups, groups) if self.by else np.ones(len(self._groups), np.bool_)
+        all_times = np.concatenate([self._times[waiting], times])
+        all_numbers = np.concatenate([self._numbers[waiting], numbers])
+        all_groups = np.concatenate([self._groups[waiting], groups])
+        together = np.argsort(all_groups, kind="stable") if self.by else np.arange(len(all_times))
+        expiries = np.full(len(all_times), FOREVER)
+        before, after = together[: -self.rows], together[self.rows :]
+        if self.by and len(before):
+            same = all_groups[before] == all_groups[after]
+            before, after = before[same], after[same]
+        expiries[before] = all_times[after] - 1
+        earlier = len(all_times) - len(times)
+        told = np.flatnonzero(expiries[:earlier] < FOREVER)
+        told = told[np.argsort(all_numbers[told], kind="stable")]
+        still = expiries == FOREVER
+        self._times = np.concatenate([self._times[~waiting], all_times[still]])
+        self._numbers = np.concatenate([self._numbers[~waiting], all_numbers[still]])
+        self._groups = np.concatenate([self._groups[~waiting], all_groups[still]])
+        return expiries[earlier:], all_numbers[told], expiries[told]
+
+    def _group(self, partitions: list[pa.Array] | None, count: int) -> Ints:
+        """A number for each combination of partition values, the same for equal ones ever after."""
+        assert partitions is not None
+        values = zip(*(map(canonical, p.to_pylist()) for p in partitions), strict=True)
+        known = self._known
+        return np.fromiter((known.setdefault(v, len(known)) for v in values), np.int64, count)
+
+    def dump(self) -> tuple[pa.Table, list[Any]]:
+        """What waits, and the partitions by number."""
+        table = pa.table({"time": self._times, "number": self._numbers, "group": self._groups})
+        return table, list(self._known)
+
+    def load(self, table: pa.Table, partitions: list[Any], released: int) -> None:
+        self._times, self._numbers, self._groups = (
+            np.array(table[name].to_numpy(), np.int64) for name in ("time", "number", "group")
+        )
+        self._known = {v: i for i, v in enumerate(partitions)}
+        self.released = released

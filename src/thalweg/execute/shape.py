@@ -1,0 +1,212 @@
+"""The shape of a query: the facts about its inputs and predicates that hold under every plan.
+
+From a bound query it works out which inputs share which key classes, the operators and allowed orders of each input's
+pipeline (thesis 3.2, 5.2), the columns that must be carried, and what one step of a route has to compare. No data, no decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.execute.filters import Filter as Judge
+from thalweg.execute.index import Pattern
+from thalweg.execute.kernels import KEYS
+from thalweg.execute.keys import KeyCoder, plain_type
+from thalweg.plan import Operator, Pipeline
+from thalweg.query.query import Column, Filter, Query, Residual
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Joining a partial result with one stem: which keys are shared, what becomes known, what is checked afterwards."""
+
+    target: int
+    pattern: Pattern
+    pairs: NDArray[np.int64]
+    adds: NDArray[np.int64]
+    number: int
+    residuals: tuple[int, ...]
+    bound: frozenset[int]
+    """The inputs bound after the step."""
+
+
+class Shape:
+    """See the module's head. Inputs and key classes are numbered as the query lists them."""
+
+    def __init__(self, query: Query, *, prefiltered: bool = False, leave: bool = False) -> None:
+        self.query = query
+        self.aliases = [i.alias for i in query.inputs]
+        self.number = {a: i for i, a in enumerate(self.aliases)}
+        self.coders = [KeyCoder(plain_type(k.type)) for k in query.keys]
+        self.key_columns: list[dict[int, list[str]]] = [{} for _ in query.inputs]
+        for c, key in enumerate(query.keys):
+            for column in key.columns:
+                self.key_columns[self.number[column.input]].setdefault(c, []).append(column.name)
+        self.classes = [tuple(sorted(keys)) for keys in self.key_columns]
+        self.left: list[str] = []
+        """Texts of the conjuncts that are left to the caller, to be evaluated on the results."""
+        self._left_columns: list[Column] = []
+        self.filters = [self._filters(i, prefiltered, leave) for i in range(len(self.aliases))]
+        self.residuals = self._residuals(leave)
+        self._steps: dict[tuple[frozenset[int], int], Step] = {}
+
+    def _filters(self, i: int, prefiltered: bool, leave: bool) -> list[Judge]:
+        ordered = self.query.inputs[i].window.ordered
+        judges = []
+        for f in self.query.filters:
+            if f.input != self.aliases[i] or (prefiltered and not f.functions and not ordered):
+                continue
+            if f.evaluate is None:
+                self._leave(f.text, [Column(f.input, c) for c in f.columns], leave)
+                continue
+            judges.append(Judge(f.text, _Vectorised(f), tuple(f.columns), "arrow"))
+        return judges
+
+    def _residuals(self, leave: bool) -> list[Residual]:
+        kept = []
+        for r in self.query.residuals:
+            if r.evaluate is None:
+                self._leave(r.text, list(r.columns), leave)
+            else:
+                kept.append(r)
+        return kept
+
+    def _leave(self, text: str, columns: list[Column], leave: bool) -> None:
+        if not leave:
+            raise DefinitionError(
+                f"only Spark can evaluate '{text}'",
+                hint="run the query on Spark, or pass leave=True and evaluate it on the results yourself",
+            )
+        self.left.append(text)
+        self._left_columns.extend(columns)
+
+    @property
+    def width(self) -> int:
+        """Columns of a partial result: newest time, first expiry, a value per key class, a row number per input."""
+        return KEYS + len(self.coders) + len(self.aliases)
+
+    def class_column(self, c: int) -> int:
+        return KEYS + c
+
+    def row_column(self, i: int) -> int:
+        return KEYS + len(self.coders) + i
+
+    @cached_property
+    def streams(self) -> list[int]:
+        return [i for i, entry in enumerate(self.query.inputs) if entry.is_stream]
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether results must wait for the watermark because some window depends on the order."""
+        return any(i.window.ordered for i in self.query.inputs if i.is_stream)
+
+    def stored(self, i: int) -> bool:
+        """Whether another input ever probes this one: tables always, a stream unless it is the only one."""
+        if not self.streams:
+            return i != 0
+        return i not in self.streams or len(self.streams) > 1
+
+    @cached_property
+    def needed(self) -> list[Column]:
+        """The columns that results must carry, in the order of the inputs' schemas."""
+        wanted = {c for o in self.query.output for c in ((o.column,) if o.column else o.needs)} | set(self._left_columns)
+        return [Column(a, n) for i, a in enumerate(self.aliases) for n in self._schema(i).names if Column(a, n) in wanted]
+
+    def carried(self, i: int) -> dict[str, pa.DataType]:
+        """Columns of an input that are stored beside its keys: for results, residuals, and comparing hashed keys."""
+        wanted = [c.name for c in self.needed if c.input == self.aliases[i]]
+        wanted += [c.name for r in self.residuals for c in r.columns if c.input == self.aliases[i]]
+        wanted += [n for c, names in self.key_columns[i].items() if not self.coders[c].exact for n in names[:1]]
+        return {name: plain_type(self._field(i, name).type) for name in dict.fromkeys(wanted)}
+
+    def read(self, i: int) -> list[str]:
+        """Every column of an input that the engine looks at, time included."""
+        entry = self.query.inputs[i]
+        names = list(self.carried(i)) + [n for names in self.key_columns[i].values() for n in names]
+        names += [c for f in self.filters[i] for c in f.columns] + list(entry.window.by)
+        if entry.spec.time is not None:
+            names.append(entry.spec.time)
+        for name in names:
+            self._field(i, name)
+        return list(dict.fromkeys(names))
+
+    def _schema(self, i: int) -> pa.Schema:
+        return self.query.inputs[i].spec.schema
+
+    def _field(self, i: int, name: str) -> pa.Field:
+        schema = self._schema(i)
+        if name not in schema.names:
+            raise DefinitionError(f"'{self.aliases[i]}' has no column '{name}'", hint=did_you_mean(name, schema.names))
+        return schema.field(name)
+
+    def connected(self, i: int, j: int) -> bool:
+        """Whether a key class or a predicate over exactly these two joins two inputs."""
+        if set(self.classes[i]) & set(self.classes[j]):
+            return True
+        return any({self.number[a] for a in r.inputs} == {i, j} for r in self.residuals)
+
+    def pipeline(self, i: int) -> Pipeline:
+        """Filters of the input first in the list, then the stems of all others. Where the input is stored, a tuple must
+        pass its filters before it goes on; where it is not, filters and stems may mix.
+        """
+        filters = [Operator(f.name) for f in self.filters[i]]
+        first = len(filters)
+        guards = frozenset(range(first)) if self.stored(i) else frozenset()
+        others = self.others(i)
+        stems = []
+        for j in others:
+            near = None
+            if not self.connected(i, j):
+                near = frozenset(first + k for k, other in enumerate(others) if other != j and self.connected(other, j))
+            stems.append(Operator(self.aliases[j], "stem", guards, near))
+        return Pipeline(self.aliases[i], (*filters, *stems))
+
+    def others(self, i: int) -> list[int]:
+        return [j for j in range(len(self.aliases)) if j != i]
+
+    def step(self, bound: frozenset[int], target: int) -> Step:
+        """What joining the stem of `target` takes once these inputs are bound."""
+        step = self._steps.get((bound, target))
+        if step is None:
+            step = self._steps[bound, target] = self._make_step(bound, target)
+        return step
+
+    def _make_step(self, bound: frozenset[int], target: int) -> Step:
+        known = {c for i in bound for c in self.classes[i]}
+        pattern, pairs, adds = [], [], []
+        for k, c in enumerate(self.classes[target]):
+            if c in known:
+                pattern.append(k)
+                pairs.append((self.class_column(c), KEYS + k))
+            else:
+                adds.append((KEYS + k, self.class_column(c)))
+        after = bound | {target}
+        due = []
+        for r, residual in enumerate(self.residuals):
+            inputs = {self.number[a] for a in residual.inputs}
+            if inputs <= after and not inputs <= bound:
+                due.append(r)
+        matrix = [np.array(m, np.int64).reshape(-1, 2) for m in (pairs, adds)]
+        return Step(target, tuple(pattern), matrix[0], matrix[1], self.row_column(target), tuple(due), after)
+
+
+@dataclass(frozen=True)
+class _Vectorised:
+    """A bound filter as a function of arrays."""
+
+    filter: Filter
+
+    def __call__(self, *arrays: pa.Array) -> pa.Array:
+        assert self.filter.evaluate is not None
+        held = self.filter.evaluate(dict(zip(self.filter.columns, arrays, strict=True)))
+        if arrays:
+            return held
+        while isinstance(held, (pa.Array, pa.ChunkedArray)):
+            held = held[0]
+        return held.as_py() if isinstance(held, pa.Scalar) else held

@@ -1,0 +1,363 @@
+"""A stem: the stored tuples of one input as a ring of slices. Build, probe, evict; never an intermediate result.
+
+Windows over time cut slices by time (a quarter of the span, but never fewer rows than pay for an index of their own), others
+by number of rows. Invariants: slices are sorted by `since` and own disjoint spans of time where they are cut by time; a tuple
+is dropped only with its whole slice, and only when its expiry is before the horizon, so no window ever misses it.
+Stems: the thesis' synopses (5.1) and the states of AMRI (section 4.2: partitions, each with its own configuration).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.errors import CheckpointError, DefinitionError
+from thalweg.execute import kernels
+from thalweg.execute.arena import Arena, Block
+from thalweg.execute.columns import FixedValues, fixed_dtype, read, take, to_arrow
+from thalweg.execute.index import Layout, Pattern
+from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.execute.keys import plain
+from thalweg.execute.slice import ALWAYS, FOREVER, Slice
+
+Ints = NDArray[np.int64]
+Columns = Mapping[str, FixedValues | pa.Array]
+SLICE_ROWS = 1024
+"""Rows below which a slice is not worth an index of its own."""
+LARGE = 16
+"""How many times that an unbounded stem's slices are, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class StemView:
+    """What a kernel needs to probe a stem with one access pattern."""
+
+    cells: Ints
+    links: NDArray[np.int32]
+    slices: Ints
+
+    def between(self, newest: int, expiry: int) -> StemView:
+        """Only the slices that partial results between these times can match."""
+        s = self.slices
+        if len(s) < 8:
+            return self
+        near = (s[:, kernels.LAST_EXPIRY] >= newest) & (s[:, kernels.FIRST_TIME] <= expiry)
+        return self if near.all() else StemView(self.cells, self.links, np.ascontiguousarray(s[near]))
+
+
+class Stem:
+    """The window of one input.
+
+    `length` is the span of a slice; None cuts by rows instead, `most` at a time or a quarter of the stem where that is more.
+    """
+
+    def __init__(
+        self, alias: str, attributes: int, columns: Mapping[str, pa.DataType], *, length: int | None = None,
+        most: int | None = None, slice_rows: int = SLICE_ROWS, layout: Layout | None = None, ordered: bool = False,
+    ) -> None:  # fmt: skip
+        self.alias = alias
+        self.attributes = attributes
+        self.columns = dict(columns)
+        self.length = length
+        self.most = most or LARGE * slice_rows
+        self.slice_rows = slice_rows
+        self.layout = layout or Layout()
+        self.ordered = ordered
+        if self.layout.bits and len(self.layout.bits) != attributes:
+            raise DefinitionError(
+                f"the index layout of '{alias}' has bits for {len(self.layout.bits)} attributes",
+                hint=f"'{alias}' has {attributes} join attributes: give as many numbers",
+            )
+        self.slices: list[Slice] = []
+        self.version = 0
+        self.rows = 0
+        self._numbers = 0
+        self._dense = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        arrays: dict[str, NDArray[Any]] = {"cells": np.empty((0, KEYS + self.attributes), np.int64)}
+        if self.ordered:
+            arrays["order"] = np.empty(0, np.int64)
+        for name, dtype in self.columns.items():
+            fixed = fixed_dtype(dtype)
+            if fixed is not None:
+                arrays[f"column.{name}"] = np.empty(0, fixed)
+        self._store = Arena(arrays)
+        self._links = Arena({"links": np.empty(0, np.int32)})
+        self._views: dict[Pattern, tuple[tuple[int, int, int], StemView]] = {}
+        self._pieces: dict[str, tuple[tuple[int, int], Ints, list[pa.Array]]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        chunks = sum(a.nbytes for s in self.slices for pieces in s.chunks.values() for a in pieces)
+        return self._store.nbytes + self._links.nbytes + chunks
+
+    # Build
+
+    def build(self, cells: Ints, columns: Columns, rows: Ints, order: Ints | None = None) -> None:
+        """Store tuples, sorted by time where slices are cut by time: line k of `cells` is row `rows[k]` of the columns."""
+        at, count = 0, len(cells)
+        while at < count:
+            part, end = self._timed(cells, at) if self.length is not None else self._counted(at, count)
+            self._append(part, cells[at:end], columns, rows[at:end], None if order is None else order[at:end])
+            at = end
+        self.version += 1
+
+    def _timed(self, cells: Ints, at: int) -> tuple[Slice, int]:
+        """The slice that owns the time of line `at`, and the first line that it does not own."""
+        assert self.length is not None
+        times, time = cells[:, NEWEST], int(cells[at, NEWEST])
+        if not self.slices or (time >= self.slices[-1].until and self.slices[-1].rows >= self.slice_rows):
+            self._open(since=time, until=min(time + self.length, FOREVER))
+        last = self.slices[-1]
+        if time >= last.since:
+            end = len(cells) if times[-1] < last.until else at + int(np.searchsorted(times[at:], last.until))
+            if end < len(cells) and end - at + last.rows < self.slice_rows:
+                end = min(len(cells), at + self.slice_rows - last.rows)
+                last.until = max(last.until, int(times[end - 1]) + 1)
+            return last, end
+        owner = max(k for k, s in enumerate(self.slices) if k == 0 or s.since <= time)
+        part = self.slices[owner]
+        part.since = min(part.since, time)
+        if owner + 1 == len(self.slices):
+            return part, len(cells) if times[-1] < part.until else at + int(np.searchsorted(times[at:], part.until))
+        return part, at + int(np.searchsorted(times[at:], self.slices[owner + 1].since))
+
+    def _counted(self, at: int, count: int) -> tuple[Slice, int]:
+        most = max(self.most, self.rows // 4)
+        if not self.slices or self.slices[-1].rows >= most:
+            self._open()
+        last = self.slices[-1]
+        return last, min(count, at + most - last.rows)
+
+    def _open(self, since: int = ALWAYS, until: int = FOREVER) -> None:
+        expected = self.slices[-1].rows * 5 // 4 if self.slices else 0
+        block = self._store.allocate(max(expected, 16))
+        self.slices.append(Slice(self._numbers, block, self.layout, since, until))
+        self._numbers += 1
+
+    def _append(self, part: Slice, cells: Ints, columns: Columns, rows: Ints, order: Ints | None) -> None:
+        count = len(cells)
+        if part.rows + count > part.capacity:
+            self._move(part, max(2 * part.capacity, part.rows + count))
+        arrays = self._store.arrays
+        at = part.start + part.rows
+        span = slice(at, at + count)
+        arrays["cells"][span] = cells
+        if order is not None:
+            arrays["order"][span] = order
+        whole = len(rows) > 0 and rows[-1] - rows[0] == count - 1
+        picked: Any = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
+        for name in self.columns:
+            column = columns[name]
+            if isinstance(column, FixedValues):
+                arrays[f"column.{name}"][span] = column.values[picked]
+                self._mark_valid(name, span, None if column.valid is None else column.valid[picked])
+            else:
+                part.append_chunk(name, take(column, rows))
+        part.rows += count
+        part.stamp += 1
+        self.rows += count
+        part.first_time = min(part.first_time, int(cells[:, NEWEST].min()))
+        expiries = cells[:, EXPIRY]
+        known = expiries[expiries < FOREVER]
+        part.unknown += count - len(known)
+        if len(known):
+            part.last_expiry = max(part.last_expiry, int(known.max()))
+
+    def _mark_valid(self, name: str, span: slice, valid: NDArray[np.bool_] | None) -> None:
+        marks = self._store.arrays.get(f"valid.{name}")
+        if marks is None:
+            if valid is None:
+                return
+            marks = self._store.add(f"valid.{name}", np.bool_, True)
+        marks[span] = True if valid is None else valid
+
+    def _move(self, part: Slice, capacity: int) -> None:
+        fresh: Block = self._store.allocate(capacity)
+        old = part.block
+        for array in self._store.arrays.values():
+            array[fresh.offset : fresh.offset + part.rows] = array[old.offset : old.offset + part.rows]
+        self._store.free(old)
+        part.block = fresh
+
+    # Probe
+
+    def view(self, pattern: Pattern) -> StemView:
+        """All slices, indexed for an access pattern."""
+        cached = self._views.get(pattern)
+        if cached is not None and cached[0] == (self.version, self._store.version, self._links.version):
+            return cached[1]
+        cells = self._store.arrays["cells"]
+        indexes = [s.index(pattern, self.attributes) for s in self.slices]
+        for part, index in zip(self.slices, indexes, strict=True):
+            index.sync(part, cells, self._links)
+        table = np.zeros((len(self.slices), kernels.BITS + 2 * len(pattern)), np.int64)
+        for line, part, index in zip(table, self.slices, indexes, strict=True):
+            line[kernels.START] = part.start
+            line[kernels.FIRST_TIME] = part.first_time
+            line[kernels.LAST_EXPIRY] = part.expiry
+            line[kernels.ROWS] = part.rows
+            index.describe(line, pattern)
+        view = StemView(cells, self._links.arrays["links"], table)
+        self._views[pattern] = ((self.version, self._store.version, self._links.version), view)
+        return view
+
+    def gather(self, name: str, rows: Ints) -> pa.Array:
+        """Values of a column for stored rows."""
+        values = self._store.arrays.get(f"column.{name}")
+        if values is not None:
+            valid = self._store.arrays.get(f"valid.{name}")
+            return to_arrow(self.columns[name], values[rows], None if valid is None else valid[rows])
+        if not len(rows):
+            return pa.array([], self.columns[name])
+        starts, pieces = self._located(name)
+        piece = np.searchsorted(starts, rows, side="right") - 1
+        within = rows - starts[piece]
+        if (piece == piece[0]).all():
+            return pieces[piece[0]].take(pa.array(within))
+        by_piece = np.argsort(piece, kind="stable")
+        cuts = np.flatnonzero(np.diff(piece[by_piece])) + 1
+        parts = [pieces[piece[group[0]]].take(pa.array(within[group])) for group in np.split(by_piece, cuts)]
+        back = np.empty(len(rows), np.int64)
+        back[by_piece] = np.arange(len(rows))
+        return pa.concat_arrays(parts).take(pa.array(back))
+
+    def _located(self, name: str) -> tuple[Ints, list[pa.Array]]:
+        """The pieces of an Arrow column and the row at which each begins."""
+        stamp = (self.version, self._store.version)
+        cached = self._pieces.get(name)
+        if cached is not None and cached[0] == stamp:
+            return cached[1], cached[2]
+        located: list[tuple[int, pa.Array]] = []
+        for part in self.slices:
+            at = part.start
+            for piece in part.chunks.get(name, ()):
+                located.append((at, piece))
+                at += len(piece)
+        located.sort(key=lambda entry: entry[0])
+        starts = np.array([at for at, _ in located], np.int64)
+        pieces = [piece for _, piece in located]
+        self._pieces[name] = (stamp, starts, pieces)
+        return starts, pieces
+
+    # Evict
+
+    def evict(self, horizon: int) -> int:
+        """Drop slices of which every row expired before the horizon; returns the rows dropped."""
+        gone = [s for s in self.slices if s.expiry < horizon]
+        for part in gone:
+            part.release(self._links)
+            self._store.free(part.block)
+        if gone:
+            self.slices = [s for s in self.slices if s.expiry >= horizon]
+            self.version += 1
+        dropped = sum(s.rows for s in gone)
+        self.rows -= dropped
+        if self.length is None and self.ordered and self.rows > 2 * self._dense + self.slice_rows:
+            dropped += self._squeeze(horizon)
+        return dropped
+
+    def _squeeze(self, horizon: int) -> int:
+        """Where rows expire out of order (PARTITION BY), write the living ones together; amortised over their doubling."""
+        cells = self._store.arrays["cells"]
+        living = [s.start + np.flatnonzero(cells[s.start : s.start + s.rows, EXPIRY] >= horizon) for s in self.slices]
+        rows = np.concatenate(living) if living else np.empty(0, np.int64)
+        before = self.rows
+        kept, order = cells[rows], self._store.arrays["order"][rows]
+        columns = {name: self._carried(name, rows) for name in self.columns}
+        self.slices, self.rows = [], 0
+        self._reset()
+        self.build(kept, columns, np.arange(len(rows)), order)
+        self._dense = len(rows)
+        return before - len(rows)
+
+    def _carried(self, name: str, rows: Ints) -> FixedValues | pa.Array:
+        values = self._store.arrays.get(f"column.{name}")
+        if values is None:
+            return self.gather(name, rows)
+        valid = self._store.arrays.get(f"valid.{name}")
+        return FixedValues(self.columns[name], values[rows], None if valid is None else valid[rows])
+
+    def expire(self, orders: Ints, expiries: Ints) -> None:
+        """Tell rows, by their sorted place in the input's order, when they leave the window; rows not stored are skipped."""
+        arrays = self._store.arrays
+        for part in self.slices:
+            if not part.unknown or not len(orders):
+                continue
+            stored = arrays["order"][part.start : part.start + part.rows]
+            low, high = np.searchsorted(orders, [stored[0], stored[-1] + 1])
+            mine, when = orders[low:high], expiries[low:high]
+            at = np.searchsorted(stored, mine)
+            hit = stored[np.minimum(at, part.rows - 1)] == mine
+            if not hit.any():
+                continue
+            arrays["cells"][part.start + at[hit], EXPIRY] = when[hit]
+            part.unknown -= int(hit.sum())
+            part.last_expiry = max(part.last_expiry, int(when[hit].max()))
+            part.stamp += 1
+            self.version += 1
+
+    # Layouts and state
+
+    def relayout(self, layout: Layout, *, migrate: bool = False) -> None:
+        """Index new slices by another layout; with `migrate`, present ones too."""
+        self.layout = layout
+        if migrate:
+            for part in self.slices:
+                part.relayout(layout, self._links)
+            self.version += 1
+
+    def dump(self, part: Slice) -> bytes:
+        """A slice as Arrow IPC: times, expiries, keys, and the columns carried."""
+        if part.dumped is not None and part.dumped[0] == part.stamp:
+            return part.dumped[1]
+        rows = np.arange(part.start, part.start + part.rows)
+        cells = self._store.arrays["cells"][rows]
+        table = {f"cell.{k}": pa.array(np.ascontiguousarray(cells[:, k])) for k in range(cells.shape[1])}
+        if self.ordered:
+            table["order"] = pa.array(self._store.arrays["order"][rows])
+        table |= {f"column.{name}": self.gather(name, rows) for name in self.columns}
+        content = write_ipc(pa.table(table))
+        part.dumped = (part.stamp, content)
+        return content
+
+    def load(self, record: Mapping[str, Any], content: bytes) -> None:
+        """Take up a slice written by `dump`; slices come in their order."""
+        table = read_ipc(content)
+        cells = np.stack([table[f"cell.{k}"].to_numpy() for k in range(KEYS + self.attributes)], axis=1)
+        self._open(int(record["since"]), int(record["until"]))
+        part = self.slices[-1]
+        part.number = int(record["number"])
+        self._numbers = max(self._numbers, part.number + 1)
+        columns = {}
+        for name, dtype in self.columns.items():
+            column = plain(table[f"column.{name}"])
+            if column.type != dtype:
+                raise CheckpointError(
+                    f"'{self.alias}.{name}' is {dtype} now and was {column.type} when the state was written",
+                    hint="start from a new checkpoint",
+                )
+            columns[name] = read(column)
+        order = np.ascontiguousarray(table["order"].to_numpy()) if self.ordered else None
+        self._append(part, np.ascontiguousarray(cells), columns, np.arange(table.num_rows), order)
+        self.version += 1
+
+
+def write_ipc(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def read_ipc(content: bytes) -> pa.Table:
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()

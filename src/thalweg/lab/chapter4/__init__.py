@@ -1,0 +1,20 @@
+"""Thesis chapter 4, adaptive ordering of pipelined filters: every figure and table of its section 4.7, run again."""
+
+from __future__ import annotations
+
+from thalweg.lab.chapter4 import adaptivity, convergence, groups, overhead, worstcases
+from thalweg.lab.experiment import Experiment
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    groups.experiment,
+    convergence.number,
+    convergence.selectivity,
+    convergence.correlation,
+    overhead.table,
+    overhead.everyone,
+    overhead.costs,
+    adaptivity.one_change,
+    adaptivity.rate_of_change,
+    adaptivity.at_two_periods,
+    worstcases.experiment,
+)

@@ -1,0 +1,279 @@
+"""A-Greedy for MJoins (thesis 5.2): the order in which an input's tuples visit filters and stems.
+
+The thesis orders stems by the chance that a stem drops the tuple, given that those before it did not, per unit of cost. That is blind
+where every probe matches and fan-outs differ. Here an operator is ranked by (f - 1) / D, with f the rows out per row in, given
+what was visited before, and D the work per row that is not spent on accepted matches, plus one: for two neighbours the
+smaller rank first is the order with less expected work (exchange them and compare), and without matches it is the thesis' ratio.
+The root of a star may visit in any order. Elsewhere an operator that must wait for others is ranked together with the path that
+leads to it (the logical filters of 5.2.3); no product is formed unless the query has one. A change needs a gain of 1 - α.
+
+A few tuples of each batch go ahead as scouts; at every step of their route they are counted against the operators that might have come
+instead, so the rest of the batch already travels the order that this batch asks for. What scouts cost is limited to `regret` of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thalweg.execute.batch import Batch
+from thalweg.optimize.policy import Explanation, OperatorView, RouteView, SingleRoute
+from thalweg.plan import Ruster
+from thalweg.profile.fanout import Belief, Fanouts
+from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
+
+UNIT = 1e-8
+"""Seconds that one unit of work (a bucket looked up, a candidate examined) stands for, to weigh filters against stems."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """Operators to append next, and what they do together to a row."""
+
+    operators: tuple[int, ...]
+    fanout: float
+    work: float
+    divisor: float
+
+    @property
+    def rank(self) -> float:
+        return (self.fanout - 1.0) / max(self.divisor, 1e-9)
+
+    def before(self, other: _Reach) -> float:
+        """Expected work per row if this comes first and the other after it, up to a term that the order does not change."""
+        return self.work + self.fanout * (other.divisor - 1.0)
+
+
+@dataclass
+class MJoinGreedy(SingleRoute):
+    """Keeps the greedy order by measured fan-outs and work.
+
+    >>> from thalweg.plan import Operator, Pipeline
+    >>> policy = MJoinGreedy(Pipeline("a", (Operator("b", "stem"), Operator("c", "stem"))))
+    >>> policy.learn([(frozenset(), 0, 16, 800, 880.0), (frozenset(), 1, 16, 32, 112.0)])
+    >>> policy.plan.route.named(policy.pipeline.names)
+    'c → b'
+    """
+
+    alpha: float = 0.9
+    scouts: int = 16
+    more: int = 48
+    """Further scouts once the first ones say that something changed."""
+    regret: float = 0.05
+    name = "agreedy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.fanouts = Fanouts()
+        self.spent = 0.0
+        self.useful = 0.0
+        self._choice = self._has_choice()
+        self._profile = False
+        self._changed = False
+
+    def _has_choice(self) -> bool:
+        route: list[int] = []
+        for op in self.pipeline.written:
+            if len(self.pipeline.eligible(route)) > 1:
+                return True
+            route.append(op)
+        return False
+
+    def ahead(self, rows: int, sent: int) -> int:
+        """How many of `rows` tuples that are left go ahead as scouts, when so many of their batch already went."""
+        if not self._choice or self.spent > self.regret * (self.useful + self.spent) + self._grace:
+            return 0
+        wanted = self.scouts if sent == 0 else self.more if self._changed and sent <= self.scouts else 0
+        self._profile = 0 < 4 * wanted <= rows
+        return wanted if self._profile else 0
+
+    @property
+    def _grace(self) -> float:
+        """What may be spent before anything was earned: a few rounds of scouts."""
+        return 64.0 * (self.scouts + self.more)
+
+    def route(self, batch: Batch) -> list[Ruster]:
+        if self._profile:
+            return [Ruster(None, self.plan.route, "profile", "all")]
+        return [Ruster(None, self.plan.route)]
+
+    def observe(self, visits: Visits) -> None:
+        super().observe(visits)
+        if not self._choice:
+            return
+        profiled = any(j.ruster.purpose == "profile" for j in visits.journeys)
+        self.fanouts.round += profiled
+        seen: list[tuple[frozenset[int], int, int, float, float]] = []
+        for journey in visits.journeys:
+            seen += self._travelled(journey)
+            seen += [(t.visited, t.operator, t.rows, float(t.matches), t.work) for t in journey.trials]
+            self.spent += sum(t.work for t in journey.trials)
+            if journey.passed is not None:
+                seen += self._judged(journey)
+        self.learn(seen, decide=profiled)
+        self._profile = False
+
+    def _travelled(self, journey: Journey) -> Iterable[tuple[frozenset[int], int, int, float, float]]:
+        """What the operators on the way did to the rows that came to them."""
+        visited: frozenset[int] = frozenset()
+        for v in journey.visits:
+            work = v.work if self._is_stem(v.operator) else v.seconds / UNIT
+            self.useful += work
+            self.spent += 0.0 if self._is_stem(v.operator) else v.extra_seconds / UNIT
+            if v.rows_in:
+                yield visited, v.operator, v.rows_in, float(v.rows_out), work
+            visited |= {v.operator}
+
+    def _judged(self, journey: Journey) -> Iterable[tuple[frozenset[int], int, int, float, float]]:
+        """What filters that were tried anyway would have done to the rows that the filters before them let through."""
+        assert journey.passed is not None
+        cost = {v.operator: (v.seconds + v.extra_seconds) / (v.rows_in + v.extra) for v in journey.visits if v.rows_in + v.extra}
+        visited: frozenset[int] = frozenset()
+        reached = np.ones(len(journey.passed), np.bool_)
+        for v in journey.visits:
+            if self._is_stem(v.operator):
+                return
+            for rival in self.pipeline.eligible(visited):
+                bits = journey.passed[reached, rival]
+                tried = int((bits != UNTRIED).sum())
+                if rival != v.operator and not self._is_stem(rival) and tried and rival in cost:
+                    yield visited, rival, tried, float((bits == PASSED).sum()), tried * cost[rival] / UNIT
+            reached = reached & (journey.passed[:, v.operator] == PASSED)
+            visited |= {v.operator}
+
+    def _is_stem(self, operator: int) -> bool:
+        return self.pipeline.operators[operator].kind == "stem"
+
+    def learn(
+        self, seen: Iterable[tuple[frozenset[int], int, int, float, float]], *, decide: bool = True
+    ) -> None:
+        """Take in observations (visited, operator, rows in, rows out, work), and reorder if that pays."""
+        self._changed = False
+        for visited, operator, rows, matches, work in seen:
+            self._changed |= self.fanouts.observe(visited, operator, rows, matches, work)
+        if decide:
+            self._decide()
+
+    def _decide(self) -> None:
+        order: list[int] = []
+        reason = ""
+        while len(order) < len(self.pipeline):
+            best, why = self._next(order)
+            reason = reason or why
+            order.extend(best)
+        if tuple(order) != self.order:
+            self.reorder(order, reason, before=self._seconds(self.order), after=self._seconds(order))
+
+    def _next(self, order: Sequence[int]) -> tuple[tuple[int, ...], str]:
+        """The operators that come next, and why if not those in force."""
+        reaches = self._reaches(order)
+        best = min(reaches, key=lambda r: r.rank)
+        if self.order[: len(order)] != tuple(order):
+            return best.operators, ""
+        present = next((r for r in reaches if r.operators[0] == self.order[len(order)]), None)
+        if present is None:
+            present = self._reach(order, (self.order[len(order)],))
+        if best.operators[0] == present.operators[0]:
+            return best.operators[:1], ""
+        if best.before(present) < self.alpha * present.before(best):
+            names = self.pipeline.names
+            return best.operators, (
+                f"{names[best.operators[-1]]} gives {best.fanout:.3g} rows for {best.work:.3g} units of work, "
+                f"{names[present.operators[-1]]} {present.fanout:.3g} for {present.work:.3g}"
+            )
+        return present.operators[:1], ""
+
+    def _reaches(self, order: Sequence[int]) -> list[_Reach]:
+        """Every operator that may come next, and every one behind those with the path that leads to it."""
+        found: dict[int, tuple[int, ...]] = {op: (op,) for op in self.pipeline.eligible(order)}
+        frontier = list(found.values())
+        while frontier:
+            path = frontier.pop(0)
+            for op in self.pipeline.eligible([*order, *path]):
+                if op not in found:
+                    found[op] = (*path, op)
+                    frontier.append(found[op])
+        return [self._reach(order, path) for path in found.values()]
+
+    def _reach(self, order: Sequence[int], path: tuple[int, ...]) -> _Reach:
+        fanout, work = 1.0, 0.0
+        visited = frozenset(order)
+        matched = 0.0
+        for op in path:
+            f, w = self._belief(visited, op)
+            work += fanout * w
+            fanout *= f
+            matched = fanout if self._is_stem(op) else 0.0
+            visited |= {op}
+        return _Reach(path, fanout, work, work - matched + (1.0 if self._is_stem(path[-1]) else 0.0))
+
+    def _belief(self, visited: frozenset[int], op: int) -> tuple[float, float]:
+        """Fan-out and work; an operator never met is taken to change nothing and to cost what the others cost."""
+        belief = self.fanouts.believe(visited, op)
+        if belief is not None:
+            return belief.fanout, belief.work
+        met = [b.work for _, _, b in self.fanouts]
+        return 1.0, sum(met) / len(met) if met else 1.0
+
+    def _units(self, order: Sequence[int]) -> float | None:
+        """Expected work per tuple on an order, or None while something on it was never met."""
+        rows, work = 1.0, 0.0
+        for k, op in enumerate(order):
+            belief: Belief | None = self.fanouts.believe(frozenset(order[:k]), op)
+            if belief is None:
+                return None
+            work += rows * belief.work
+            rows *= belief.fanout
+        return work
+
+    def _seconds(self, order: Sequence[int]) -> float | None:
+        units = self._units(order)
+        return None if units is None else units * UNIT
+
+    def why(self) -> str:
+        if not self._choice:
+            return "only one order is allowed"
+        return (
+            f"greedy by fan-out and work after {self.fanouts.round} rounds of scouts, "
+            f"which cost {self.spent / max(self.useful + self.spent, 1e-9):.1%} of the work"
+        )
+
+    def explain(self) -> Explanation:
+        views = []
+        for op, name in enumerate(self.pipeline.names):
+            belief = self.fanouts.believe(frozenset(), op)
+            views.append(OperatorView(name, belief and belief.fanout, belief and belief.work * UNIT))
+        route = RouteView("", 1.0, self.plan.route, self._seconds(self.order))
+        return Explanation(self.name, self.why(), (route,), tuple(views), self._to_change())
+
+    def _to_change(self) -> str:
+        """The strongest rival of the operators in force."""
+        closest: tuple[float, int, int] | None = None
+        for k in range(len(self.order)):
+            reaches = {r.operators[0]: r for r in self._reaches(self.order[:k]) if len(r.operators) == 1}
+            present = reaches.get(self.order[k])
+            for op, rival in reaches.items():
+                if present is not None and op != self.order[k]:
+                    ratio = rival.before(present) / max(present.before(rival), 1e-9)
+                    if closest is None or ratio < closest[0]:
+                        closest = (ratio, op, self.order[k])
+        if closest is None:
+            return ""
+        names = self.pipeline.names
+        return (
+            f"{names[closest[1]]} before {names[closest[2]]} would cost {closest[0]:.2f} times as much; "
+            f"it moves up below {self.alpha:g}"
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        return super().snapshot() | {"fanouts": self.fanouts.snapshot(), "ledger": [self.spent, self.useful]}
+
+    def restore(self, record: dict[str, Any]) -> None:
+        super().restore(record)
+        self.fanouts.restore(record["fanouts"])
+        self.spent, self.useful = record["ledger"]
+
+

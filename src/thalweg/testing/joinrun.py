@@ -1,0 +1,128 @@
+"""Runs a join case on the engine, step by step, and says which rows came out when.
+
+For tests of anything that may change plans: whatever policy, layout or restart, the rows must be the definition's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg.execute.engine import RESULT_TIME, Engine
+from thalweg.execute.index import Layout
+from thalweg.optimize.policy import Policy
+from thalweg.plan import Pipeline
+from thalweg.query.bind import bind
+from thalweg.query.query import Query
+from thalweg.testing.joincase import UNITS, Advance, CaseSource, JoinCase, Push, Row
+from thalweg.testing.joins import Seeded
+
+MakePolicy = Callable[[Pipeline, int], Policy]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an engine made of a case."""
+
+    rows: tuple[Row, ...]
+    steps: tuple[int, ...]
+    """For each row the step that brought it; the number of steps where it came at the close."""
+    times: tuple[int | None, ...]
+    """For each row its result time in microseconds; empty unless asked for."""
+    late: dict[str, int]
+    stats: dict[str, Any]
+
+
+def run(case: JoinCase, *, policy: str | MakePolicy | None = None, timed: bool = False) -> Outcome:
+    """The results of a case, in the order in which they came; `policy` instead of the case's own.
+
+    With `timed`, the engine is asked for raw columns and result times, as the Spark layer does.
+    """
+    runner = _Runner(case, policy or case.policy, timed)
+    for k, step in enumerate(case.steps):
+        runner.take(k, step)
+    return runner.close()
+
+
+class _Runner:
+    def __init__(self, case: JoinCase, policy: str | MakePolicy, timed: bool) -> None:
+        self.case = case
+        self.policy = policy
+        self.timed = timed
+        self.query = bind(case.text, case.specs, case.functions)
+        self.starts = 0
+        self.engine = self._engine()
+        self.found: list[tuple[int, pa.Table]] = []
+
+    def _engine(self) -> Engine:
+        self.starts += 1
+        return Engine(
+            self.query, policy=self.policy, seed=self.case.seed % 1000,
+            layout=layouts(self.case, self.query, self.starts), tables=self.case.tables,
+            output="columns" if self.timed else "select", slice_rows=self.case.slice_rows, buffer=self.case.buffer,
+        )  # fmt: skip
+
+    def take(self, k: int, step: object) -> None:
+        if isinstance(step, Push):
+            rows = self.case.source(step.source).table(step.rows)
+            self.found.append((k, self.engine.push(step.source, rows)))
+        elif isinstance(step, Advance):
+            marks = {name: mark(self.case.source(name), micros) for name, micros in step.watermarks}
+            self.found.append((k, self.engine.advance(marks)))
+        else:
+            state = self.engine.snapshot()
+            self.engine = self._engine()
+            self.engine.restore(state)
+
+    def close(self) -> Outcome:
+        self.found.append((len(self.case.steps), self.engine.close()))
+        rows: list[Row] = []
+        steps: list[int] = []
+        times: list[int | None] = []
+        for k, table in self.found:
+            if self.timed:
+                names = [f"{r.alias}.{r.column}" for r in self.case.select]
+                times.extend(self._micros(v) for v in table[RESULT_TIME].to_pylist())
+            else:
+                names = [f"{r.alias}_{r.column}" for r in self.case.select]
+            # The engine hands on one column where SELECT names it twice.
+            columns = [table[n].to_pylist() for n in names]
+            rows.extend(zip(*columns, strict=True))
+            steps.extend([k] * table.num_rows)
+        stats = self.engine.stats()
+        late = {s.name: stats["sources"][s.name]["late"] for s in self.case.sources if s.time is not None}
+        return Outcome(tuple(rows), tuple(steps), tuple(times), late, stats)
+
+    def _micros(self, value: Any) -> int | None:
+        if isinstance(value, datetime):
+            return (value.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        if value is None:
+            return None
+        # A count comes back only where all streams count alike.
+        unit = next(s.unit for s in self.case.sources if s.time is not None)
+        return int(value) * UNITS[unit]
+
+
+def mark(source: CaseSource, micros: int) -> int | datetime:
+    """A watermark as a count where the source's times are counts, as a moment where they are moments."""
+    if pa.types.is_timestamp(source.schema.field(source.time).type):
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    return micros // UNITS[source.unit]
+
+
+def layouts(case: JoinCase, query: Query, turn: int = 1) -> str | dict[str, Layout | str]:
+    """The index layout of each input; "mixed" ones change with every restart."""
+    if case.layout != "mixed":
+        return case.layout
+    chance = Seeded(case.seed * 7 + turn)
+    chosen: dict[str, Layout | str] = {}
+    for entry in query.inputs:
+        attributes = sum(any(c.input == entry.alias for c in key.columns) for key in query.keys)
+        bits = tuple(chance.integer(0, 4) for _ in range(attributes))
+        options: tuple[Layout | str, ...] = ("hash", "bits", Layout("bits", bits))
+        chosen[entry.alias] = chance.choice(options)
+    return chosen

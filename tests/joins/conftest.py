@@ -1,0 +1,46 @@
+"""How many random cases to run, from which seed on; and what was compared, said at the end.
+
+    pytest tests/joins                              2,000 cases
+    pytest tests/joins --cases 100000               the long run
+    pytest tests/joins --cases 1 --first-case 4711  one case again
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.joins.harness import Tally
+from tests.joins.oracle import DuckOracle
+
+CASES = 2_000
+CHUNK = 100
+_tally = Tally()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("joins", "random join cases")
+    group.addoption("--cases", type=int, default=CASES, help="how many seeded join cases are compared with DuckDB")
+    group.addoption("--first-case", type=int, default=0, help="the seed of the first of them")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "chunk" in metafunc.fixturenames:
+        first = metafunc.config.getoption("first_case", 0)
+        cases = metafunc.config.getoption("cases", CASES)
+        chunks = [range(s, min(s + CHUNK, first + cases)) for s in range(first, first + cases, CHUNK)]
+        metafunc.parametrize("chunk", chunks, ids=lambda c: f"{c.start}-{c.stop - 1}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _tally.cases:
+        terminalreporter.write_line(f"joins: {_tally}")
+
+
+@pytest.fixture(scope="session")
+def oracle() -> DuckOracle:
+    return DuckOracle()
+
+
+@pytest.fixture(scope="session")
+def tally() -> Tally:
+    return _tally

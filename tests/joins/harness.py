@@ -1,0 +1,309 @@
+"""One comparison: the engine's outcome of a case against the definition; and making a failing case smaller.
+
+A failure is printed as the smallest case found, with its SQL, its rows, its history and its seed, as a script that
+runs by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.joins.oracle import Answer, DuckOracle, TooLarge
+from thalweg.query.bind import bind
+from thalweg.testing.joincase import Advance, CaseSource, JoinCase, Push, Restart, Row, aliases, can_join
+from thalweg.testing.joinrun import Outcome, layouts, mark, run
+
+
+@dataclass
+class Tally:
+    """What a run of cases has looked at."""
+
+    cases: int = 0
+    results: int = 0
+    empty: int = 0
+    skipped: int = 0
+    """Cases with more results than are looked at."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cases:,} cases equal to DuckDB, {self.results:,} results, {self.empty:,} cases without any, "
+            f"{self.skipped:,} skipped as too large"
+        )
+
+
+class Mismatch(AssertionError):
+    """The engine's answer is not the definition's."""
+
+
+def check(case: JoinCase, oracle: DuckOracle, tally: Tally | None = None) -> None:
+    """Raise Mismatch, with a smaller case, if the engine's rows, their moments or its late counts are wrong."""
+    try:
+        answer = oracle.answer(case)
+    except TooLarge:
+        if tally is not None:
+            tally.skipped += 1
+        return
+    wrong = verdict(case, answer)
+    if wrong is not None:
+        small, why = shrink(case, oracle, wrong)
+        raise Mismatch(f"{why}\n{report(small, oracle)}")
+    if tally is not None:
+        tally.cases += 1
+        tally.results += len(answer)
+        tally.empty += not answer
+
+
+def verdict(case: JoinCase, answer: Answer) -> str | None:
+    """What is wrong with the engine's outcome, or None."""
+    timed = case.seed % 4 == 0
+    try:
+        outcome = run(case, timed=timed)
+    except Exception:
+        return traceback.format_exc(limit=-4)
+    wanted = expected(case, answer, timed=timed)
+    found = list(zip(map(_plain, _rows(outcome)), outcome.steps, strict=True))
+    return (
+        _difference("rows", Counter(r for r, _ in wanted), Counter(r for r, _ in found))
+        or _difference("rows and their steps", Counter(wanted), Counter(found))
+        or _difference("late", Counter(case.late()), Counter(outcome.late))
+    )
+
+
+def _rows(outcome: Outcome) -> Sequence[Row]:
+    if not outcome.times:
+        return outcome.rows
+    return [(*r, t) for r, t in zip(outcome.rows, outcome.times, strict=True)]
+
+
+def _difference(what: str, wanted: Counter[Any], found: Counter[Any]) -> str | None:
+    if wanted == found:
+        return None
+    missing, surplus = wanted - found, found - wanted
+    return (
+        f"{what}: {missing.total()} missing, such as {list(missing.items())[:3]}; "
+        f"{surplus.total()} too many, such as {list(surplus.items())[:3]}"
+    )
+
+
+def _plain(row: Row) -> Row:
+    """Values that compare as the same bits: NaN equals itself, and zeros of other sign do not."""
+    return tuple(repr(v) if isinstance(v, float) else v for v in row)
+
+
+def expected(case: JoinCase, answer: Answer, *, timed: bool = False) -> list[tuple[Row, int]]:
+    """The output rows of an answer, each with the step at which it must come out."""
+    arrived = {name: dict(seen) for name, seen in case.arrivals().items()}
+    places = {i.alias: k for k, i in enumerate(case.inputs)}
+    streams = [(k, case.source(i.source)) for k, i in enumerate(case.inputs) if i.window is not None]
+    reached = _reached(case)
+    wanted = []
+    for combination in answer:
+        values = []
+        for ref in case.select:
+            source = case.source(case.input(ref.alias).source)
+            values.append(source.rows[combination[places[ref.alias]]][source.schema.get_field_index(ref.column)])
+        moment = max((s.micros(combination[k]) for k, s in streams), default=None)
+        if moment is None:
+            step = len(case.steps)
+        elif case.ordered:
+            # Complete once every stream has promised to bring nothing as old.
+            step = next((k for k, mark in reached if mark > moment), len(case.steps))
+        else:
+            step = max(arrived[s.name][combination[k]] for k, s in streams)
+        wanted.append((_plain((*values, moment) if timed else tuple(values)), step))
+    return wanted
+
+
+def _reached(case: JoinCase) -> list[tuple[int, int]]:
+    """After each advance, the least watermark of all streams."""
+    marks = {s.name: -math.inf for s in case.sources if s.time is not None}
+    reached = []
+    for k, step in enumerate(case.steps):
+        if isinstance(step, Advance):
+            for name, micros in step.watermarks:
+                marks[name] = max(marks[name], micros)
+            reached.append((k, min(marks.values())))
+    return reached
+
+
+# --- smaller ----------------------------------------------------------------------------------------------------------
+
+
+def shrink(case: JoinCase, oracle: DuckOracle, wrong: str, rounds: int = 400) -> tuple[JoinCase, str]:
+    """Halve and drop what can go while something stays wrong."""
+    spent = 0
+    again = True
+    while again and spent < rounds:
+        again = False
+        for smaller in _smaller(case):
+            spent += 1
+            if spent > rounds:
+                break
+            try:
+                why = verdict(smaller, oracle.answer(smaller))
+            except Exception:
+                continue
+            if why is not None and _kind(why) == _kind(wrong):
+                case, wrong, again = smaller, why, True
+                break
+    return case, wrong
+
+
+def _kind(wrong: str) -> str:
+    """Errors stay the error they were; wrong answers stay wrong answers."""
+    return wrong.strip().splitlines()[-1].split(":")[0] if wrong.startswith("Traceback") else "answer"
+
+
+def _smaller(case: JoinCase) -> Iterator[JoinCase]:
+    pushed = [(k, r) for k, s in enumerate(case.steps) if isinstance(s, Push) for r in s.rows]
+    size = len(pushed) // 2
+    while size:
+        for at in range(0, len(pushed), size):
+            yield _without(case, set(pushed[at : at + size]))
+        size //= 2
+    for source in case.sources:
+        if source.time is None:
+            size = (len(source.rows) + 1) // 2
+            while size:
+                for at in range(0, len(source.rows), size):
+                    rows = source.rows[:at] + source.rows[at + size :]
+                    yield _with_source(case, replace(source, rows=tuple((k, *r[1:]) for k, r in enumerate(rows))))
+                size //= 2
+    for k, step in enumerate(case.steps):
+        if isinstance(step, (Advance, Restart)) or not step.rows:
+            yield replace(case, steps=case.steps[:k] + case.steps[k + 1 :])
+    for k in range(len(case.predicates)):
+        yield _written(replace(case, predicates=case.predicates[:k] + case.predicates[k + 1 :]))
+    if len(case.inputs) > 2:
+        for entry in case.inputs:
+            yield from _without_input(case, entry.alias)
+    for k in range(len(case.select)):
+        if len(case.select) > 1:
+            yield replace(case, select=case.select[:k] + case.select[k + 1 :])
+    for simpler in (
+        replace(case, policy="written"), replace(case, layout="hash"), replace(case, slice_rows=1024),
+        replace(case, buffer=1 << 14), replace(case, joined=False),
+    ):  # fmt: skip
+        if simpler != case:
+            yield simpler
+
+
+def _without(case: JoinCase, gone: set[tuple[int, int]]) -> JoinCase:
+    steps = tuple(
+        Push(s.source, tuple(r for r in s.rows if (k, r) not in gone)) if isinstance(s, Push) else s
+        for k, s in enumerate(case.steps)
+    )
+    return replace(case, steps=steps)
+
+
+def _without_input(case: JoinCase, alias: str) -> Iterator[JoinCase]:
+    inputs = tuple(i for i in case.inputs if i.alias != alias)
+    select = tuple(r for r in case.select if r.alias != alias)
+    if not select:
+        return
+    kept = {i.source for i in inputs}
+    predicates = tuple(p for p in case.predicates if alias not in aliases(p))
+    sources = tuple(s for s in case.sources if s.name in kept)
+    smaller = replace(case, inputs=inputs, select=select, predicates=predicates, sources=sources)
+    yield _written(replace(smaller, steps=_steps_of(case, kept)))
+
+
+def _steps_of(case: JoinCase, kept: set[str]) -> tuple[Any, ...]:
+    steps: list[Any] = []
+    for s in case.steps:
+        if isinstance(s, Advance):
+            steps.append(Advance(tuple(m for m in s.watermarks if m[0] in kept)))
+        elif not isinstance(s, Push) or s.source in kept:
+            steps.append(s)
+    return tuple(steps)
+
+
+def _with_source(case: JoinCase, source: CaseSource) -> JoinCase:
+    return replace(case, sources=tuple(source if s.name == source.name else s for s in case.sources))
+
+
+def _written(case: JoinCase) -> JoinCase:
+    return replace(case, joined=case.joined and can_join(case))
+
+
+# --- said ------------------------------------------------------------------------------------------------------------
+
+
+def report(case: JoinCase, oracle: DuckOracle) -> str:
+    """The case as a script that needs nothing but Thalweg."""
+    lines = [
+        f"# seed {case.seed}, shape {case.shape}",
+        "import datetime",
+        "from decimal import Decimal",
+        "import pyarrow as pa",
+        "from thalweg.execute.engine import Engine",
+        "from thalweg.query.bind import bind",
+        "from thalweg.query.query import Source",
+        "from thalweg.testing.joincase import FUNCTIONS",
+        "from thalweg.execute.index import Layout",
+        "nan, inf = float('nan'), float('inf')",
+        "",
+    ]
+    for s in case.sources:
+        fields = ", ".join(f"({f.name!r}, {_type(f.type)})" for f in s.schema)
+        lines.append(f"{s.name} = Source(pa.schema([{fields}]), {s.time!r}, {s.unit!r}, {s.lateness})")
+        pushed = {r for p in case.steps if isinstance(p, Push) and p.source == s.name for r in p.rows}
+        used = range(len(s.rows)) if s.time is None else sorted(pushed)
+        lines.append(f"{s.name}_rows = {{")
+        lines += [f"    {r}: {s.rows[r]!r}," for r in used]
+        lines.append("}")
+    lines += [
+        "",
+        "def rows(source, data, numbers):",
+        "    return pa.table([pa.array([data[n][k] for n in numbers], f.type) for k, f in enumerate(source.schema)], "
+        "schema=source.schema)",
+        "",
+        f"text = '''{case.text}'''",
+        f"query = bind(text, {{{', '.join(f'{s.name!r}: {s.name}' for s in case.sources)}}}, FUNCTIONS)",
+    ]
+    query = bind(case.text, case.specs, case.functions)
+    static = [s.name for s in case.sources if s.time is None]
+    tables = ", ".join(f"{n!r}: rows({n}, {n}_rows, {n}_rows)" for n in static)
+    lines += [
+        "def engine(layout):",
+        f"    return Engine(query, policy={case.policy!r}, seed={case.seed % 1000}, layout=layout,",
+        f"        tables={{{tables}}}, slice_rows={case.slice_rows}, buffer={case.buffer})",
+        "",
+    ]
+    lines += [f"e, out = engine({layouts(case, query, 1)!r}), []"]
+    starts = 1
+    for step in case.steps:
+        if isinstance(step, Push):
+            name = step.source
+            lines.append(f"out += e.push({name!r}, rows({name}, {name}_rows, {list(step.rows)})).to_pylist()")
+        elif isinstance(step, Advance):
+            marks = {name: mark(case.source(name), micros) for name, micros in step.watermarks}
+            lines.append(f"out += e.advance({marks!r}).to_pylist()")
+        else:
+            starts += 1
+            lines.append(f"state = e.snapshot(); e = engine({layouts(case, query, starts)!r}); e.restore(state)")
+    wanted = [r for r, _ in expected(case, oracle.answer(case))]
+    lines += [
+        "out += e.close().to_pylist()",
+        "got = sorted((tuple(r.values()) for r in out), key=repr)",
+        f"expected = sorted({wanted!r}, key=repr)",
+        "print('got', got)",
+        "print('expected', expected)",
+        f"print('late: expected', {case.late()}, e.stats()['sources'])",
+    ]
+    return "\n".join(lines)
+
+
+def _type(dtype: Any) -> str:
+    text = str(dtype)
+    if text.startswith("decimal128"):
+        return f"pa.{text}"
+    if text.startswith("timestamp"):
+        inside = text[len("timestamp[") : -1].split(", tz=")
+        return f"pa.timestamp({', '.join(map(repr, inside))})"
+    return {"double": "pa.float64()", "date32[day]": "pa.date32()"}.get(text, f"pa.{text}()")

@@ -1,0 +1,32 @@
+"""A Spark session for the tests of this folder, with control files in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "/spark/" in str(item.fspath):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    import thalweg as tw
+
+    session = tw.session(
+        "thalweg-tests",
+        spark_master="local[2]",
+        spark_sql_shuffle_partitions=2,
+        spark_thalweg_control=str(tmp_path_factory.mktemp("control")),
+        spark_sql_streaming_noDataMicroBatches_enabled="false",
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
