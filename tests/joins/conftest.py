@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.joins.harness import Tally
 from tests.joins.oracle import DuckOracle
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.joins.oracle import Answer, DuckOracle, TooLarge
+
 from thalweg.query.bind import bind
 from thalweg.testing.joincase import Advance, CaseSource, JoinCase, Push, Restart, Row, aliases, can_join
 from thalweg.testing.joinrun import Outcome, layouts, mark, run
@@ -101,13 +102,15 @@ def expected(case: JoinCase, answer: Answer, *, timed: bool = False) -> list[tup
     places = {i.alias: k for k, i in enumerate(case.inputs)}
     streams = [(k, case.source(i.source)) for k, i in enumerate(case.inputs) if i.window is not None]
     reached = _reached(case)
+    sources = {i.alias: case.source(i.source) for i in case.inputs}
+    columns = [
+        (sources[r.alias].rows, places[r.alias], sources[r.alias].schema.get_field_index(r.column)) for r in case.select
+    ]
+    times = {s.name: [s.micros(r) for r in range(len(s.rows))] for _, s in streams}
     wanted = []
     for combination in answer:
-        values = []
-        for ref in case.select:
-            source = case.source(case.input(ref.alias).source)
-            values.append(source.rows[combination[places[ref.alias]]][source.schema.get_field_index(ref.column)])
-        moment = max((s.micros(combination[k]) for k, s in streams), default=None)
+        values = [rows[combination[place]][column] for rows, place, column in columns]
+        moment = max((times[s.name][combination[k]] for k, s in streams), default=None)
         if moment is None:
             step = len(case.steps)
         elif case.ordered:

@@ -6,8 +6,8 @@ Compared are the rows as a multiset, the step at which each came out, its result
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
-
 from tests.joins.harness import check
+
 from thalweg.testing.joins import join_cases, make_case
 
 

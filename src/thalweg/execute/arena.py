@@ -1,7 +1,8 @@
 """Arena: growing arrays that hold many blocks, so that one kernel call sees all slices of a stem.
 
 Blocks are handed out at the top; what freed blocks leave behind is reclaimed by moving the others down once the top is
-reached. Invariant: a block's rows stay together and in order, its offset changes only in `allocate`; `version` tells when.
+reached. Invariant: a block's rows stay together and in order; offsets change, and rows of freed blocks are used again,
+only in `allocate`, and `version` tells when.
 """
 
 from __future__ import annotations
@@ -71,14 +72,12 @@ class Arena:
         return block
 
     def free(self, block: Block) -> None:
+        """Give a block back. Its rows stay as they are until the next `allocate` that changes `version`."""
         self._blocks.remove(block)
         self._live -= block.size
-        if block.offset + block.size == self._top:
-            last = self._blocks[-1] if self._blocks else None
-            self._top = last.offset + last.size if last else 0
 
     def _make_room(self, size: int) -> None:
-        """Move all blocks down, into larger arrays where half of the present ones would not do, or into smaller ones."""
+        """Move all blocks down, into larger arrays if half of the present ones would not do, or into smaller ones."""
         need, capacity = self._live + size, self.capacity
         fits = 2 * need <= capacity and (8 * need > capacity or capacity <= LEAST)
         wanted = capacity if fits else max(2 * need, LEAST)

@@ -163,7 +163,7 @@ class Engine:
             stem = Stem(
                 entry.alias, len(self.shape.classes[i]), self.shape.carried(i),
                 length=max(self._span(i) // 4, 1) if timed else None, most=most, slice_rows=self._slice_rows,
-                layout=Layout.parse(wish), ordered=order is not None,
+                layout=Layout.parse(wish), ordered=order is not None, scattered=window.kind == "partition",
             )  # fmt: skip
         return Stage(i, entry, pipeline, chooser, stem, order)
 

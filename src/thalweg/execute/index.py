@@ -1,14 +1,15 @@
-"""Indexes of one slice: where to look for the tuples that agree with a probe on some join attributes.
+"""Indexes: where to look for the tuples that agree with a probe on some join attributes.
 
 Two kinds behind one interface, `sync` and `describe`. A hash index serves one access pattern (the set of attributes a probe
-knows). A bit-address index (AMRI, section 4.1) serves all: a few bits of each attribute make up the bucket's number, and a
-probe that lacks attributes walks every value of their bits. Invariant: every row of the slice is in the index after `sync`.
+knows). A bit-address index (AMRI, section 4.1) serves all: a few bits of each attribute make up the bucket's number, and
+a probe that lacks attributes walks every value of their bits. An index covers a run: consecutive slices of one layout.
+Invariant: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired for good.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +19,17 @@ from thalweg.execute import kernels
 from thalweg.execute.arena import Arena, Block
 
 if TYPE_CHECKING:
-    from thalweg.execute.slice import Slice
+    from thalweg.execute.slice import Run
 
+Ints = NDArray[np.int64]
 Pattern = tuple[int, ...]
 """An access pattern: the join attributes of a stem that a probe knows, by their place in the stem's list."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a slice is indexed. `bits` of a bit-address layout go to the stem's join attributes in their order; none given
-    means equal shares. A directory is never larger than its slice: small slices get fewer bits.
+    """How slices are indexed. `bits` of a bit-address layout go to the stem's join attributes in their order; none given
+    means equal shares. A directory is no larger than its rows are many: few rows get fewer bits.
 
     >>> Layout("bits", (5, 2, 3)).fitted(3, 16)
     (2, 1, 1)
@@ -47,7 +49,9 @@ class Layout:
         return cls("hash" if layout == "hash" else "bits")
 
     def fitted(self, attributes: int, rows: int) -> tuple[int, ...]:
-        """Bits per attribute of a slice that holds up to so many rows."""
+        """Bits per attribute for up to so many rows."""
+        if not attributes:
+            return ()
         most = max(rows - 1, 0).bit_length()
         if not self.bits:
             return tuple(most // attributes + (k < most % attributes) for k in range(attributes))
@@ -56,37 +60,56 @@ class Layout:
             bits[bits.index(max(bits))] -= 1
         return tuple(bits)
 
-
-class SliceIndex(Protocol):
-    def sync(self, part: Slice, cells: NDArray[np.int64], links: Arena) -> None:
-        """Take in the rows of the slice that are not in yet."""
-        ...
-
-    def describe(self, line: NDArray[np.int64], pattern: Pattern) -> None:
-        """Write where a probe with this access pattern looks (`kernels.HEAD` ...)."""
-        ...
-
-    def release(self, links: Arena) -> None: ...
+    def index(self, pattern: Pattern, attributes: int) -> Index:
+        """A fresh index that serves an access pattern."""
+        return HashIndex(pattern) if self.kind == "hash" else BitAddressIndex(self, attributes)
 
 
 @dataclass
-class Directory:
-    """A block of links: the heads of buckets, then the chain of each row."""
+class Index:
+    """Base of both: a block of links that holds bucket heads, then the chain of each row from `base` on."""
 
     block: Block | None = None
+    base: int = 0
     heads: int = 0
     room: int = 0
-    entered: int = 0
+    latest: int = kernels.FELL + 1
+    entered: dict[int, tuple[Block, int]] = field(default_factory=dict)
+    """Slice number to its block and the rows of it that are in."""
+    seen: tuple[int, int] = (-1, -1)
 
-    def prepare(self, part: Slice, heads: int, links: Arena) -> None:
-        """Start afresh if the slice has outgrown the directory."""
-        if self.block is not None and self.room >= part.rows and self.heads == heads:
+    def sync(self, run: Run, cells: Ints, version: int, links: Arena) -> None:
+        """Take in what is new. `version` is that of the arena of the cells: rows move when it changes."""
+        if self.seen == (version, run.stamp):
             return
+        if self._outgrown(run, version):
+            self._start(run, links)
+        for part in run.slices:
+            _, done = self.entered.get(part.number, (part.block, 0))
+            if done < part.rows:
+                at = part.start - self.base
+                self.latest = self._extend(cells, links.arrays["links"], at + done, at + part.rows)
+                self.entered[part.number] = (part.block, part.rows)
+        self.seen = (version, run.stamp)
+
+    def _outgrown(self, run: Run, version: int) -> bool:
+        """Whether rows moved, more came than there is room for, or most of what is in has been dropped."""
+        if self.block is None or self.seen[0] != version:
+            return True
+        moved = any(self.entered.get(p.number, (p.block, 0))[0] is not p.block for p in run.slices)
+        ends = run.end - self.base > self.room or run.base < self.base
+        dropped = len(self.entered) > 2 * len(run.slices) + 8
+        return moved or ends or dropped
+
+    def _start(self, run: Run, links: Arena) -> None:
         self.release(links)
-        self.block = links.allocate(heads + part.capacity)
-        self.heads, self.room, self.entered = heads, part.capacity, 0
-        offset = self.block.offset
-        links.arrays["links"][offset : offset + heads] = -1
+        self.base = run.base
+        self.room = max(64, (run.end - run.base) * 3 // 2)
+        self.heads = self._buckets(max(64, run.capacity * 5 // 4))
+        self.block = links.allocate(self.heads + self.room)
+        self.latest = kernels.FELL + 1
+        self.entered = {}
+        links.arrays["links"][self.head : self.head + self.heads] = -1
 
     def release(self, links: Arena) -> None:
         if self.block is not None:
@@ -98,8 +121,21 @@ class Directory:
         assert self.block is not None
         return self.block.offset
 
+    def _buckets(self, rows: int) -> int:
+        raise NotImplementedError
 
-class HashIndex(Directory):
+    def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:
+        raise NotImplementedError
+
+    def describe(self, line: Ints, pattern: Pattern) -> None:
+        """Write where a probe with this access pattern looks."""
+        line[kernels.START] = self.base
+        line[kernels.HEAD] = self.head
+        line[kernels.NEXT] = self.head + self.heads
+        line[kernels.FALLING] = self.latest != kernels.FELL
+
+
+class HashIndex(Index):
     """A hash index on the attributes of one access pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
@@ -107,25 +143,24 @@ class HashIndex(Directory):
         self.pattern = pattern
         self._pairs = np.array([(0, kernels.KEYS + k) for k in pattern], np.int64).reshape(-1, 2)
 
-    def sync(self, part: Slice, cells: NDArray[np.int64], links: Arena) -> None:
-        if self.block is not None and self.entered == part.rows:
-            return
-        self.prepare(part, 1 << max(part.capacity - 1, 0).bit_length() if self.pattern else 1, links)
-        kernels.extend_hash(
-            cells, links.arrays["links"], part.start, self.entered, part.rows, self.head, self.head + self.heads,
-            self.heads - 1, self._pairs,
-        )  # fmt: skip
-        self.entered = part.rows
+    def _buckets(self, rows: int) -> int:
+        return 1 << max(rows - 1, 0).bit_length() if self.pattern else 1
 
-    def describe(self, line: NDArray[np.int64], pattern: Pattern) -> None:
-        line[kernels.HEAD] = self.head
-        line[kernels.NEXT] = self.head + self.heads
+    def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:
+        head = self.head
+        return int(
+            kernels.extend_hash(
+                cells, links, self.base, first, last, head, head + self.heads, self.heads - 1, self._pairs, self.latest
+            )
+        )
+
+    def describe(self, line: Ints, pattern: Pattern) -> None:
+        super().describe(line, pattern)
         line[kernels.MASK] = self.heads - 1
-        line[kernels.WILD] = 0
 
 
-class BitAddressIndex(Directory):
-    """One index for all access patterns of a slice."""
+class BitAddressIndex(Index):
+    """One index for all access patterns."""
 
     def __init__(self, layout: Layout, attributes: int) -> None:
         super().__init__()
@@ -133,20 +168,16 @@ class BitAddressIndex(Directory):
         self.attributes = attributes
         self.bits: tuple[int, ...] = ()
 
-    def sync(self, part: Slice, cells: NDArray[np.int64], links: Arena) -> None:
-        if self.block is not None and self.entered == part.rows:
-            return
-        self.bits = self.layout.fitted(self.attributes, part.capacity) if self.attributes else ()
-        self.prepare(part, 1 << sum(self.bits), links)
-        kernels.extend_bits(
-            cells, links.arrays["links"], part.start, self.entered, part.rows, self.head, self.head + self.heads,
-            np.array(self.bits, np.int64),
-        )  # fmt: skip
-        self.entered = part.rows
+    def _buckets(self, rows: int) -> int:
+        self.bits = self.layout.fitted(self.attributes, rows)
+        return 1 << sum(self.bits)
 
-    def describe(self, line: NDArray[np.int64], pattern: Pattern) -> None:
-        line[kernels.HEAD] = self.head
-        line[kernels.NEXT] = self.head + self.heads
+    def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:
+        bits, head = np.array(self.bits, np.int64), self.head
+        return int(kernels.extend_bits(cells, links, self.base, first, last, head, head + self.heads, bits, self.latest))
+
+    def describe(self, line: Ints, pattern: Pattern) -> None:
+        super().describe(line, pattern)
         line[kernels.MASK] = -1
         wild = self.heads - 1
         for k, attribute in enumerate(pattern):

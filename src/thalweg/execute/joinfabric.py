@@ -272,7 +272,7 @@ class JoinFabric:
         while True:
             started = perf_counter()
             written = kernels.probe(
-                partial, view.cells, view.links, view.slices, step.pairs, step.adds, step.number, out, cursor
+                partial, view.cells, view.links, view.runs, step.pairs, step.adds, step.number, out, cursor
             )
             done = cursor[kernels.AT_ROW] >= count
             tally.seconds += perf_counter() - started
@@ -323,7 +323,7 @@ class JoinFabric:
             matches = np.empty(len(sample), np.int64)
             started = perf_counter()
             spent = kernels.count(
-                sample, view.cells, view.links, view.slices, step.pairs,
+                sample, view.cells, view.links, view.runs, step.pairs,
                 max(RIVAL * work, 2 * len(sample)), matches,
             )  # fmt: skip
             seconds = perf_counter() - started

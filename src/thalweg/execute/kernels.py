@@ -1,8 +1,8 @@
 """Numba kernels: arrays in, arrays out; the only loops over single tuples in the engine.
 
 A partial result is one row of int64: newest time, first expiry, a value per key class, a row number per input. A stored
-tuple is one row of `cells`: time, expiry, its key values. A slice's index is a block of `links`: bucket heads, then for
-each of its rows the next one of the same bucket. Invariant: a candidate is accepted iff all shared keys are equal and
+tuple is one row of `cells`: time, expiry, its key values. An index is a block of `links`: bucket heads, then for each row
+the next one of the same bucket, newest first. Invariant: a candidate is accepted iff all shared keys are equal and
 newest time <= first expiry, so colliding buckets cost time, never correctness. Wildcard walks: AMRI, section 4.1.
 """
 
@@ -25,7 +25,7 @@ EXPIRY: Final = 1
 KEYS: Final = 2
 """First column of key values."""
 
-# Columns of a slice's line in the table of slices that a probe gets.
+# Columns of a run's line in the table of runs that a probe gets.
 START: Final = 0
 HEAD: Final = 1
 NEXT: Final = 2
@@ -35,13 +35,14 @@ WILD: Final = 4
 """Bit-address layout: the bits of the attributes that the probe does not know."""
 FIRST_TIME: Final = 5
 LAST_EXPIRY: Final = 6
-ROWS: Final = 7
+FALLING: Final = 7
+"""1 where expiries only fall along a chain, so that a walk ends at the first candidate that has expired."""
 BITS: Final = 8
 """First of the pairs (bits, place) of each attribute that the probe knows."""
 
 # Where a probe stands: it stops when its buffer is full and goes on from here.
 AT_ROW: Final = 0
-AT_SLICE: Final = 1
+AT_RUN: Final = 1
 AT_WILD: Final = 2
 AT_CANDIDATE: Final = 3
 MATCHED: Final = 4
@@ -54,6 +55,9 @@ CURSOR: Final = 7
 
 BEGIN: Final = -2
 """AT_CANDIDATE of a bucket not looked up yet."""
+
+FELL: Final = -(1 << 63) + 1
+"""What `extend` returns where expiries do not only rise."""
 
 _matrix = int64[:, ::1]
 _vector = int64[::1]
@@ -87,19 +91,19 @@ def address(key: int, bits: int, place: int) -> int:
 
 
 @njit(int64(_matrix, int64, _matrix, _matrix, int64, int64), cache=True, nogil=True, inline="always")
-def bucket_of(partial: Ints, row: int, pairs: Ints, slices: Ints, s: int, hashed: int) -> int:
-    """The bucket of a probe in one slice, with zeros for attributes it does not know."""
-    if slices[s, MASK] >= 0:
-        return int(hashed & slices[s, MASK])
+def bucket_of(partial: Ints, row: int, pairs: Ints, runs: Ints, s: int, hashed: int) -> int:
+    """The bucket of a probe in one run, with zeros for attributes it does not know."""
+    if runs[s, MASK] >= 0:
+        return int(hashed & runs[s, MASK])
     bucket = 0
     for k in range(pairs.shape[0]):
-        bucket |= address(partial[row, pairs[k, 0]], slices[s, BITS + 2 * k], slices[s, BITS + 2 * k + 1])
+        bucket |= address(partial[row, pairs[k, 0]], runs[s, BITS + 2 * k], runs[s, BITS + 2 * k + 1])
     return bucket
 
 
 @njit(int64(_matrix, _matrix, _links, _matrix, _matrix, _matrix, int64, _matrix, _vector), cache=True, nogil=True)
 def probe(
-    partial: Ints, cells: Ints, links: Links, slices: Ints,
+    partial: Ints, cells: Ints, links: Links, runs: Ints,
     pairs: Ints, adds: Ints, number: int, out: Ints, cursor: Ints,
 ) -> int:  # fmt: skip
     """Join partial results with a stem: write them, extended, to `out`, and how far it came to `cursor`.
@@ -110,16 +114,17 @@ def probe(
     """
     written, room, width = 0, out.shape[0], out.shape[1]
     work, survivors = cursor[WORK], cursor[SURVIVORS]
-    s0, wild0, r0, matched = cursor[AT_SLICE], cursor[AT_WILD], cursor[AT_CANDIDATE], cursor[MATCHED]
+    s0, wild0, r0, matched = cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE], cursor[MATCHED]
     for i in range(cursor[AT_ROW], partial.shape[0]):
         newest, expiry = partial[i, NEWEST], partial[i, EXPIRY]
         hashed = hash_keys(partial, i, pairs, 0)
-        for s in range(s0, slices.shape[0]):
-            if slices[s, LAST_EXPIRY] < newest or slices[s, FIRST_TIME] > expiry:
+        for s in range(s0, runs.shape[0]):
+            if runs[s, LAST_EXPIRY] < newest or runs[s, FIRST_TIME] > expiry:
                 wild0, r0 = 0, BEGIN
                 continue
-            start, head, chain, wild = slices[s, START], slices[s, HEAD], slices[s, NEXT], slices[s, WILD]
-            bucket = bucket_of(partial, i, pairs, slices, s, hashed)
+            start, head, chain, wild = runs[s, START], runs[s, HEAD], runs[s, NEXT], runs[s, WILD]
+            falling = runs[s, FALLING] == 1
+            bucket = bucket_of(partial, i, pairs, runs, s, hashed)
             w = wild0
             while True:
                 r = r0
@@ -128,17 +133,19 @@ def probe(
                     r = links[head + (bucket | w)]
                 while r >= 0:
                     row = start + r
+                    end = cells[row, EXPIRY]
+                    if end < newest and falling:
+                        break
                     equal = True
                     for k in range(pairs.shape[0]):
                         if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
                             equal = False
                             break
                     if equal:
-                        new = max(newest, cells[row, NEWEST])
-                        end = min(expiry, cells[row, EXPIRY])
+                        new, end = max(newest, cells[row, NEWEST]), min(expiry, end)
                         if new <= end:
                             if written == room:
-                                cursor[AT_ROW], cursor[AT_SLICE], cursor[AT_WILD], cursor[AT_CANDIDATE] = i, s, w, r
+                                cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = i, s, w, r
                                 cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = matched, work, survivors
                                 return written
                             for c in range(width):
@@ -159,14 +166,14 @@ def probe(
             wild0 = 0
         survivors += matched
         s0, matched = 0, 0
-    cursor[AT_ROW], cursor[AT_SLICE], cursor[AT_WILD], cursor[AT_CANDIDATE] = partial.shape[0], 0, 0, BEGIN
+    cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = partial.shape[0], 0, 0, BEGIN
     cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = 0, work, survivors
     return written
 
 
 @njit(int64(_matrix, _matrix, _links, _matrix, _matrix, int64, _vector), cache=True, nogil=True)
 def count(
-    partial: Ints, cells: Ints, links: Links, slices: Ints, pairs: Ints,
+    partial: Ints, cells: Ints, links: Links, runs: Ints, pairs: Ints,
     budget: int, matches: Ints,
 ) -> int:  # fmt: skip
     """Matches of each partial result, nothing written. Stops after the row that brings the work to `budget`.
@@ -181,18 +188,21 @@ def count(
         newest, expiry = partial[i, NEWEST], partial[i, EXPIRY]
         hashed = hash_keys(partial, i, pairs, 0)
         found = 0
-        for s in range(slices.shape[0]):
-            if slices[s, LAST_EXPIRY] < newest or slices[s, FIRST_TIME] > expiry:
+        for s in range(runs.shape[0]):
+            if runs[s, LAST_EXPIRY] < newest or runs[s, FIRST_TIME] > expiry:
                 continue
-            start, head, chain, wild = slices[s, START], slices[s, HEAD], slices[s, NEXT], slices[s, WILD]
-            bucket = bucket_of(partial, i, pairs, slices, s, hashed)
+            start, head, chain, wild = runs[s, START], runs[s, HEAD], runs[s, NEXT], runs[s, WILD]
+            falling = runs[s, FALLING] == 1
+            bucket = bucket_of(partial, i, pairs, runs, s, hashed)
             w = 0
             while True:
                 work += 1
                 r = links[head + (bucket | w)]
                 while r >= 0:
-                    work += 1
                     row = start + r
+                    if cells[row, EXPIRY] < newest and falling:
+                        break
+                    work += 1
                     equal = max(newest, cells[row, NEWEST]) <= min(expiry, cells[row, EXPIRY])
                     for k in range(pairs.shape[0]):
                         if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
@@ -208,23 +218,28 @@ def count(
     return work
 
 
-@njit((_matrix, _links, int64, int64, int64, int64, int64, int64, _matrix), cache=True, nogil=True)
+@njit(int64(_matrix, _links, int64, int64, int64, int64, int64, int64, _matrix, int64), cache=True, nogil=True)
 def extend_hash(
-    cells: Ints, links: Links, start: int, first: int, last: int, head: int, chain: int, mask: int,
-    pairs: Ints,
-) -> None:  # fmt: skip
-    """Enter rows first..last of a slice in its hash index on the columns `pairs[:, 1]`."""
+    cells: Ints, links: Links, start: int, first: int, last: int, head: int, chain: int, mask: int, pairs: Ints,
+    latest: int,
+) -> int:  # fmt: skip
+    """Enter rows first..last, counted from `start`, in a hash index on the columns `pairs[:, 1]`.
+
+    Returns the latest expiry entered, or FELL if expiries did not only rise from `latest` on.
+    """
     for r in range(first, last):
         bucket = hash_keys(cells, start + r, pairs, 1) & mask
         links[chain + r] = links[head + bucket]
         links[head + bucket] = r
+        latest = cells[start + r, EXPIRY] if cells[start + r, EXPIRY] >= latest and latest != FELL else FELL
+    return latest
 
 
-@njit((_matrix, _links, int64, int64, int64, int64, int64, _vector), cache=True, nogil=True)
+@njit(int64(_matrix, _links, int64, int64, int64, int64, int64, _vector, int64), cache=True, nogil=True)
 def extend_bits(
-    cells: Ints, links: Links, start: int, first: int, last: int, head: int, chain: int, bits: Ints
-) -> None:
-    """Enter rows first..last of a slice in its bit-address index: `bits[k]` bits of attribute k, the first highest."""
+    cells: Ints, links: Links, start: int, first: int, last: int, head: int, chain: int, bits: Ints, latest: int
+) -> int:
+    """The same for a bit-address index: `bits[k]` bits of attribute k, the first attribute's highest."""
     for r in range(first, last):
         bucket, place = 0, 0
         for k in range(bits.shape[0] - 1, -1, -1):
@@ -232,6 +247,8 @@ def extend_bits(
             place += bits[k]
         links[chain + r] = links[head + bucket]
         links[head + bucket] = r
+        latest = cells[start + r, EXPIRY] if cells[start + r, EXPIRY] >= latest and latest != FELL else FELL
+    return latest
 
 
 @njit((uint8[::1], _vector, _vector), cache=True, nogil=True)

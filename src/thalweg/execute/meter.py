@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, Protocol
 
 if sys.platform == "linux":
@@ -39,15 +39,12 @@ class OwnMeter:
     """
 
     def start(self) -> tuple[float, float, int]:
-        usage = getrusage(RUSAGE_THREAD)
-        return perf_counter(), usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
+        return perf_counter(), thread_time(), getrusage(RUSAGE_THREAD).ru_nvcsw
 
     def stop(self, started: tuple[float, float, int], operator: int, rows: int) -> float:
-        usage = getrusage(RUSAGE_THREAD)
-        real = perf_counter() - started[0]
-        waited = usage.ru_nvcsw != started[2]
-        own = usage.ru_utime + usage.ru_stime - started[1]
-        return real if waited or own <= 0.0 else min(own, real)
+        real, own = perf_counter() - started[0], thread_time() - started[1]
+        waited = getrusage(RUSAGE_THREAD).ru_nvcsw != started[2]
+        return real if waited else own
 
 
 def clock() -> Meter:

@@ -1,7 +1,8 @@
-"""A slice: a stem's tuples of one span of time, the unit of state, expiry, indexing and checkpointing.
+"""A slice: a stem's tuples of one span of time, the unit of state, expiry and checkpointing. A run: slices indexed together.
 
-Its rows are a block of the stem's arena, in order of arrival. It owns the times from `since` to where the next slice begins,
-keeps its own index layout, and goes as a whole once nothing in it can be needed: `last_expiry` bounds all its expiries.
+A slice's rows are a block of the stem's arena, in order of arrival. It owns the times from `since` to where the next slice
+begins, and goes as a whole once nothing in it can be needed. Each slice has an index layout; neighbours of one layout share
+their indexes, so that a probe looks into one directory instead of one for each slice (AMRI, section 4.2).
 """
 
 from __future__ import annotations
@@ -11,19 +12,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from thalweg.execute.arena import Arena, Block
-from thalweg.execute.index import BitAddressIndex, HashIndex, Layout, Pattern, SliceIndex
+from thalweg.execute.index import Index, Layout, Pattern
 
 FOREVER = (1 << 63) - 1
 """The expiry of what never leaves its window, or of which it is not known yet when it will."""
 ALWAYS = -(1 << 63)
-"""The time of what has none: rows of tables."""
+"""The time of what has none (rows of tables), and the expiry of what was dropped."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Slice:
     number: int
     block: Block
-    layout: Layout
     since: int = ALWAYS
     until: int = FOREVER
     rows: int = 0
@@ -32,7 +32,6 @@ class Slice:
     """Bound of the expiries that are known."""
     unknown: int = 0
     """Rows whose expiry is not known yet."""
-    indexes: dict[Pattern | None, SliceIndex] = field(default_factory=dict)
     chunks: dict[str, list[pa.Array]] = field(default_factory=dict)
     """Columns that stay in Arrow, in pieces as they came, merged so that there are few."""
     stamp: int = 0
@@ -52,29 +51,53 @@ class Slice:
         """The last moment at which any of its rows may be needed."""
         return FOREVER if self.unknown else self.last_expiry
 
-    def index(self, pattern: Pattern, attributes: int) -> SliceIndex:
-        """The index that serves an access pattern; made when first asked for."""
-        key = pattern if self.layout.kind == "hash" else None
-        index = self.indexes.get(key)
-        if index is None:
-            hashed = self.layout.kind == "hash"
-            index = HashIndex(pattern) if hashed else BitAddressIndex(self.layout, attributes)
-            self.indexes[key] = index
-        return index
-
-    def relayout(self, layout: Layout, links: Arena) -> None:
-        """Another layout; indexes are made anew when next probed."""
-        self.release(links)
-        self.layout = layout
-
-    def release(self, links: Arena) -> None:
-        for index in self.indexes.values():
-            index.release(links)
-        self.indexes.clear()
-
     def append_chunk(self, name: str, array: pa.Array) -> None:
         """Add a piece; neighbours of like size are merged, so n rows lie in about log n pieces."""
         pieces = self.chunks.setdefault(name, [])
         pieces.append(array)
         while len(pieces) > 1 and len(pieces[-2]) <= 2 * len(pieces[-1]):
             pieces[-2:] = [pa.concat_arrays(pieces[-2:])]
+
+
+@dataclass(eq=False)
+class Run:
+    """Consecutive slices of one layout and their indexes."""
+
+    layout: Layout
+    slices: list[Slice] = field(default_factory=list)
+    stamp: int = 0
+    """Counts the changes of its slices."""
+    indexes: dict[Pattern | None, Index] = field(default_factory=dict)
+
+    @property
+    def base(self) -> int:
+        return min(s.start for s in self.slices)
+
+    @property
+    def end(self) -> int:
+        return max(s.start + s.rows for s in self.slices)
+
+    @property
+    def capacity(self) -> int:
+        return sum(s.capacity for s in self.slices)
+
+    @property
+    def first_time(self) -> int:
+        return min(s.first_time for s in self.slices)
+
+    @property
+    def expiry(self) -> int:
+        return max(s.expiry for s in self.slices)
+
+    def index(self, pattern: Pattern, attributes: int) -> Index:
+        """The index that serves an access pattern; made when first asked for."""
+        key = pattern if self.layout.kind == "hash" else None
+        index = self.indexes.get(key)
+        if index is None:
+            index = self.indexes[key] = self.layout.index(pattern, attributes)
+        return index
+
+    def release(self, links: Arena) -> None:
+        for index in self.indexes.values():
+            index.release(links)
+        self.indexes.clear()

@@ -24,7 +24,7 @@ from thalweg.execute.columns import FixedValues, fixed_dtype, read, take, to_arr
 from thalweg.execute.index import Layout, Pattern
 from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
 from thalweg.execute.keys import plain
-from thalweg.execute.slice import ALWAYS, FOREVER, Slice
+from thalweg.execute.slice import ALWAYS, FOREVER, Run, Slice
 
 Ints = NDArray[np.int64]
 Columns = Mapping[str, FixedValues | pa.Array]
@@ -32,6 +32,8 @@ SLICE_ROWS = 1024
 """Rows below which a slice is not worth an index of its own."""
 LARGE = 16
 """How many times that an unbounded stem's slices are, at least."""
+RUN = 8
+"""Slices that are indexed together, at most: about two windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,15 @@ class StemView:
 
     cells: Ints
     links: NDArray[np.int32]
-    slices: Ints
+    runs: Ints
 
     def between(self, newest: int, expiry: int) -> StemView:
-        """Only the slices that partial results between these times can match."""
-        s = self.slices
-        if len(s) < 8:
+        """Only the runs that partial results between these times can match."""
+        r = self.runs
+        if len(r) < 4:
             return self
-        near = (s[:, kernels.LAST_EXPIRY] >= newest) & (s[:, kernels.FIRST_TIME] <= expiry)
-        return self if near.all() else StemView(self.cells, self.links, np.ascontiguousarray(s[near]))
+        near = (r[:, kernels.LAST_EXPIRY] >= newest) & (r[:, kernels.FIRST_TIME] <= expiry)
+        return self if near.all() else StemView(self.cells, self.links, np.ascontiguousarray(r[near]))
 
 
 class Stem:
@@ -60,6 +62,7 @@ class Stem:
     def __init__(
         self, alias: str, attributes: int, columns: Mapping[str, pa.DataType], *, length: int | None = None,
         most: int | None = None, slice_rows: int = SLICE_ROWS, layout: Layout | None = None, ordered: bool = False,
+        scattered: bool = False,
     ) -> None:  # fmt: skip
         self.alias = alias
         self.attributes = attributes
@@ -69,12 +72,14 @@ class Stem:
         self.slice_rows = slice_rows
         self.layout = layout or Layout()
         self.ordered = ordered
+        self.scattered = scattered
         if self.layout.bits and len(self.layout.bits) != attributes:
             raise DefinitionError(
                 f"the index layout of '{alias}' has bits for {len(self.layout.bits)} attributes",
                 hint=f"'{alias}' has {attributes} join attributes: give as many numbers",
             )
         self.slices: list[Slice] = []
+        self.runs: list[Run] = []
         self.version = 0
         self.rows = 0
         self._numbers = 0
@@ -140,8 +145,21 @@ class Stem:
     def _open(self, since: int = ALWAYS, until: int = FOREVER) -> None:
         expected = self.slices[-1].rows * 5 // 4 if self.slices else 0
         block = self._store.allocate(max(expected, 16))
-        self.slices.append(Slice(self._numbers, block, self.layout, since, until))
+        part = Slice(self._numbers, block, since, until)
+        self.slices.append(part)
         self._numbers += 1
+        if not self.runs or not self._joins(self.runs[-1], part):
+            self.runs.append(Run(self.layout))
+        self.runs[-1].slices.append(part)
+        self.runs[-1].stamp += 1
+
+    def _joins(self, run: Run, part: Slice) -> bool:
+        """Whether a new slice is indexed with the run before it: one layout, and not so long that times stop to tell apart."""
+        if run.layout != self.layout:
+            return False
+        if self.length is not None:
+            return part.since - run.slices[0].since <= RUN * self.length
+        return self.most > LARGE * self.slice_rows or len(run.slices) < RUN
 
     def _append(self, part: Slice, cells: Ints, columns: Columns, rows: Ints, order: Ints | None) -> None:
         count = len(cells)
@@ -164,6 +182,7 @@ class Stem:
                 part.append_chunk(name, take(column, rows))
         part.rows += count
         part.stamp += 1
+        self._run_of(part).stamp += 1
         self.rows += count
         part.first_time = min(part.first_time, int(cells[:, NEWEST].min()))
         expiries = cells[:, EXPIRY]
@@ -188,6 +207,9 @@ class Stem:
         self._store.free(old)
         part.block = fresh
 
+    def _run_of(self, part: Slice) -> Run:
+        return next(r for r in reversed(self.runs) if part in r.slices)
+
     # Probe
 
     def view(self, pattern: Pattern) -> StemView:
@@ -196,16 +218,16 @@ class Stem:
         if cached is not None and cached[0] == (self.version, self._store.version, self._links.version):
             return cached[1]
         cells = self._store.arrays["cells"]
-        indexes = [s.index(pattern, self.attributes) for s in self.slices]
-        for part, index in zip(self.slices, indexes, strict=True):
-            index.sync(part, cells, self._links)
-        table = np.zeros((len(self.slices), kernels.BITS + 2 * len(pattern)), np.int64)
-        for line, part, index in zip(table, self.slices, indexes, strict=True):
-            line[kernels.START] = part.start
-            line[kernels.FIRST_TIME] = part.first_time
-            line[kernels.LAST_EXPIRY] = part.expiry
-            line[kernels.ROWS] = part.rows
+        indexes = [run.index(pattern, self.attributes) for run in self.runs]
+        for run, index in zip(self.runs, indexes, strict=True):
+            index.sync(run, cells, self._store.version, self._links)
+        table = np.zeros((len(self.runs), kernels.BITS + 2 * len(pattern)), np.int64)
+        for line, run, index in zip(table, self.runs, indexes, strict=True):
+            line[kernels.FIRST_TIME] = run.first_time
+            line[kernels.LAST_EXPIRY] = run.expiry
             index.describe(line, pattern)
+            if self.scattered:
+                line[kernels.FALLING] = 0
         view = StemView(cells, self._links.arrays["links"], table)
         self._views[pattern] = ((self.version, self._store.version, self._links.version), view)
         return view
@@ -254,10 +276,17 @@ class Stem:
         """Drop slices of which every row expired before the horizon; returns the rows dropped."""
         gone = [s for s in self.slices if s.expiry < horizon]
         for part in gone:
-            part.release(self._links)
+            # Indexes find out by themselves: what has expired for good matches nothing.
+            self._store.arrays["cells"][part.start : part.start + part.rows, EXPIRY] = ALWAYS
             self._store.free(part.block)
         if gone:
             self.slices = [s for s in self.slices if s.expiry >= horizon]
+            for run in self.runs:
+                run.slices = [s for s in run.slices if s.expiry >= horizon]
+                run.stamp += 1
+                if not run.slices:
+                    run.release(self._links)
+            self.runs = [r for r in self.runs if r.slices]
             self.version += 1
         dropped = sum(s.rows for s in gone)
         self.rows -= dropped
@@ -273,7 +302,7 @@ class Stem:
         before = self.rows
         kept, order = cells[rows], self._store.arrays["order"][rows]
         columns = {name: self._carried(name, rows) for name in self.columns}
-        self.slices, self.rows = [], 0
+        self.slices, self.runs, self.rows = [], [], 0
         self._reset()
         self.build(kept, columns, np.arange(len(rows)), order)
         self._dense = len(rows)
@@ -311,8 +340,9 @@ class Stem:
         """Index new slices by another layout; with `migrate`, present ones too."""
         self.layout = layout
         if migrate:
-            for part in self.slices:
-                part.relayout(layout, self._links)
+            for run in self.runs:
+                run.release(self._links)
+                run.layout = layout
             self.version += 1
 
     def dump(self, part: Slice) -> bytes:

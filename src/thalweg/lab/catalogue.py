@@ -1,4 +1,4 @@
-"""Which experiments there are: one group for each chapter or paper, each experiment also known by its figures' numbers."""
+"""Which experiments there are: a group for each chapter or paper; figures' numbers name their experiment too."""
 
 from __future__ import annotations
 

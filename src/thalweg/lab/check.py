@@ -13,6 +13,9 @@ import numpy as np
 from thalweg.lab.estimate import Estimate, estimate
 from thalweg.lab.experiment import Finding, Value, Verdict
 
+LISTED = 8
+"""Estimates that are written out one by one."""
+
 
 def above(estimates: Mapping[str, Estimate], bound: float) -> Finding:
     """Every estimate lies above the bound.
@@ -34,14 +37,17 @@ def below(estimates: Mapping[str, Estimate], bound: float) -> Finding:
     return Finding(above(mirrored, -bound).verdict, shown(estimates) or "nothing measured")
 
 
-def within(estimates: Mapping[str, Estimate], targets: Mapping[str, float], share: float) -> Finding:
+def within(
+    estimates: Mapping[str, Estimate], targets: Mapping[str, float], share: float, target: str = "paper"
+) -> Finding:
     """Every mean is its target, give or take `share` of the target; an interval across the edge can't say."""
     verdicts: list[Verdict] = []
     for name, e in estimates.items():
         low, high = targets[name] * (1 - share), targets[name] * (1 + share)
         inside, outside = e.low >= low and e.high <= high, e.high < low or e.low > high
         verdicts.append("agrees" if inside else "does not" if outside else "can't say")
-    numbers = ", ".join(f"{k}: {e} (paper {targets[k]:g})" for k, e in estimates.items())
+    beside = {k: f" ({target} {targets[k]:g})" if target else "" for k in estimates}
+    numbers = ", ".join(f"{k}: {e}{beside[k]}" for k, e in estimates.items())
     return Finding(worst(verdicts), numbers or "nothing measured")
 
 
@@ -79,5 +85,9 @@ def slope(values: Mapping[Value, Mapping[Value, float]]) -> Estimate:
 
 
 def shown(estimates: Mapping[str, Estimate]) -> str:
-    parts = [f"{k}: {e}" for k, e in estimates.items()]
-    return ", ".join(parts)
+    """All of them, or the least and the greatest where there are many; the rest is in the figures and in raw.json."""
+    if len(estimates) > LISTED:
+        ends = sorted(estimates.items(), key=lambda item: item[1].mean)
+        (low, least), (high, greatest) = ends[0], ends[-1]
+        return f"{len(estimates)} values, from {low}: {least} to {high}: {greatest}"
+    return ", ".join(f"{k}: {e}" for k, e in estimates.items())

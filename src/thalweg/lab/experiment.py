@@ -179,6 +179,8 @@ class Experiment:
     """(quick, seed) -> the trials."""
     claims: tuple[Claim, ...]
     panels: tuple[Panel, ...] = ()
+    cast: tuple[str, ...] = ()
+    """Series in a fixed order, so that each has the same colour in all figures."""
     notes: tuple[str, ...] = ()
     """Choices made where the paper is silent."""
 

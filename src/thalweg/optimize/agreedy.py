@@ -101,15 +101,17 @@ class AGreedy(Profiling):
             if self._burst and len(self.profile) < BURST // 2:
                 return
             self._burst = False
-        place = self._violation()
-        if place is not None:
+        # A batch may bring several violations; a correction leaves none between its place and the next one found.
+        place = self._violation(0)
+        while place is not None:
             self._correct(place)
+            place = self._violation(place + 1)
 
-    def _violation(self) -> int | None:
-        """The first place where a later filter drops more of the remaining tuples per cost (section 11.4 of figure 4.6)."""
+    def _violation(self, start: int) -> int | None:
+        """The first place from `start` on where a later filter drops more of the remaining tuples per cost (section 11.4 of figure 4.6)."""
         V, a = self.view.V, self.costs.per_row[self.view.order]
         rank = V / a
-        for i in range(len(a) - 1):
+        for i in range(start, len(a) - 1):
             for j in self._candidates(i):
                 if rank[i, i] < self.alpha * rank[i, j] and self._significant(V, a, i, j):
                     return i

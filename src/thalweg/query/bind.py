@@ -71,7 +71,10 @@ def bind(text: str, sources: Mapping[str, Source], functions: Mapping[str, Calla
     for name, function in functions.items():
         if not callable(function):
             raise DefinitionError(f"'{name}' is no function but a {type(function).__name__}")
-    return _Binder(parse(text, functions), sources, functions).query()
+    try:
+        return _Binder(parse(text, functions), sources, functions).query()
+    except RecursionError:
+        raise QueryError("the query is nested too deeply", hint="use fewer parentheses") from None
 
 
 @dataclass
@@ -633,12 +636,13 @@ _INSTEAD = {
 
 def _split(node: exp.Expr) -> Iterator[exp.Expr]:
     """The conjuncts of a condition."""
-    inner = node.unnest()
-    if isinstance(inner, exp.And):
-        yield from _split(inner.this)
-        yield from _split(inner.expression)
-    else:
-        yield inner
+    waiting = [node]
+    while waiting:
+        inner = waiting.pop().unnest()
+        if isinstance(inner, exp.And):
+            waiting += [inner.expression, inner.this]
+        else:
+            yield inner
 
 
 def _implied(columns: list[Column], type: pa.DataType) -> Iterator[Filter]:

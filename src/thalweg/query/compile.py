@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,10 +222,10 @@ class _Compiler:
     # -- logic
 
     def _and(self, node: exp.And) -> x.Expression:
-        return x.And(BOOL, self.condition(node.this), self.condition(node.expression))
+        return _balanced(x.And, [self.condition(n) for n in _chain(node, exp.And)])
 
     def _or(self, node: exp.Or) -> x.Expression:
-        return x.Or(BOOL, self.condition(node.this), self.condition(node.expression))
+        return _balanced(x.Or, [self.condition(n) for n in _chain(node, exp.Or)])
 
     def _not(self, node: exp.Not) -> x.Expression:
         return x.Not(BOOL, self.condition(node.this))
@@ -296,10 +296,7 @@ class _Compiler:
             pt.is_integer(shared) or pt.is_string(shared) or pt.is_date(shared)
         ):
             return x.In(BOOL, of, tuple(o.value for o in options if isinstance(o, x.Constant)))
-        found: x.Expression = x.Compare(BOOL, "=", of, options[0])
-        for option in options[1:]:
-            found = x.Or(BOOL, found, x.Compare(BOOL, "=", of, option))
-        return found
+        return _balanced(x.Or, [x.Compare(BOOL, "=", of, option) for option in options])
 
     def _like(self, node: exp.Like) -> x.Expression:
         pattern = node.expression
@@ -555,6 +552,27 @@ class _Compiler:
 
     def _dpipe(self, node: exp.DPipe) -> x.Expression:
         return x.Concat(pa.string(), (self.text(node.this, node), self.text(node.expression, node)))
+
+
+def _chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of one connector, in written order."""
+    found: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, kind):
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
+
+
+def _balanced(kind: type[x.And] | type[x.Or], parts: Sequence[x.Expression]) -> x.Expression:
+    """Connected from left to right, but no deeper than need be."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return kind(BOOL, _balanced(kind, parts[:half]), _balanced(kind, parts[half:]))
 
 
 def _nested(type: pa.DataType) -> bool:

@@ -40,38 +40,20 @@ class _Positioned(SparkParser):
             node.meta[_SPAN] = (self._tokens[index].start, self._tokens[self._index - 1].end + 1)
         return node
 
-    def _parse_assignment(self) -> exp.Expr | None:
-        index = self._index
-        return self._noted(super()._parse_assignment(), index)
+    # Three levels are enough: what stands alone or in parentheses, what AND joins, and operands. More would only
+    # deepen the recursion; the rest of the spans follows from their parts.
 
     def _parse_disjunction(self) -> exp.Expr | None:
         index = self._index
         return self._noted(super()._parse_disjunction(), index)
 
-    def _parse_conjunction(self) -> exp.Expr | None:
-        index = self._index
-        return self._noted(super()._parse_conjunction(), index)
-
     def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
         index = self._index
         return self._noted(super()._parse_equality(parse_is), index)
 
-    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
-        index = self._index
-        node = super()._parse_range(this, parse_is)
-        return node if this is not None else self._noted(node, index)
-
-    def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
-        index = self._index
-        return self._noted(super()._parse_term(parse_mod), index)
-
     def _parse_unary(self) -> exp.Expr | None:
         index = self._index
         return self._noted(super()._parse_unary(), index)
-
-    def _parse_column(self) -> exp.Expr | None:
-        index = self._index
-        return self._noted(super()._parse_column(), index)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         place = token or self._curr or self._prev
@@ -299,7 +281,7 @@ def _select(text: str, without: Cut) -> exp.Select:
     except _Misread as error:
         raise _named(text, error) from None
     except RecursionError:
-        raise QueryError("the query is nested too deeply", hint="use fewer parentheses") from None
+        raise
     except Exception as error:
         # sqlglot lets errors of its own (AttributeError, KeyError...) escape on some malformed texts.
         raise QueryError("the query can't be read", hint=f"the reader says: {error or type(error).__name__}") from None

@@ -172,7 +172,7 @@ class _Maker:
         case = JoinCase(
             seed, "cross" if cross else self.shape, sources, inputs, tuple(self._shuffled(predicates)),
             self._select(), self._history(sources), c.choice(self.policies), c.choice(self.layouts),
-            c.choice((1, 3, 8, 1024)), c.choice((1, 7, 64, 1 << 14)), cross=cross,
+            c.choice((1, 3, 8, 1024)), c.choice((2, 7, 64, 1 << 14)), cross=cross,
         )  # fmt: skip
         return replace(case, joined=True) if not cross and can_join(case) and c.yes(0.3) else case
 
@@ -358,11 +358,11 @@ class _Maker:
         if self.common:
             equalities = min(equalities, len(inputs) - 1)
         share *= math.pow(self.domain, -equalities) * math.pow(0.5, len(predicates) - equalities)
-        wanted = c.choice((3, 20, 60, 200))
+        wanted = c.choice((3, 20, 60))
         rows = math.pow(wanted / share, 1 / len(inputs))
         if self.planted:
             # The tuples of one event all join each other.
-            alike = math.pow(1000 / len(self.events), 1 / len(inputs)) * len(self.events) / self.planted
+            alike = math.pow(300 / len(self.events), 1 / len(inputs)) * len(self.events) / self.planted
             rows = min(rows, alike)
         return max(2, min(40, round(rows)))
 
@@ -442,7 +442,7 @@ class _Maker:
         left = {s.name: 0 for s in streams}
         mark = {s.name: -(2**62) for s in streams}
         together = c.yes(0.6)
-        advances, largest, harsh = c.choice((0.0, 0.2, 0.6)), c.choice((1, 3, 10, 50)), c.yes(0.15)
+        advances, largest, harsh = c.choice((0.0, 0.2, 0.6)), c.choice((2, 6, 20, 40)), c.yes(0.15)
         restarts = c.choice((0.0, 0.0, 0.1))
         steps: list[Step] = []
         waiting = [s for s in streams if s.rows]

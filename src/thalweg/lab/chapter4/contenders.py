@@ -20,6 +20,7 @@ ALPHA = 0.9
 OPTIMAL, WRITTEN = "Optimal", "as written"
 A_GREEDY, SWEEP, INDEPENDENT, LOCAL_SWAPS = "A-Greedy", "Sweep", "Independent", "LocalSwaps"
 FOLLOWING, AUTO, LOTTERY = "agreedy (ours)", "auto (ours)", "lottery"
+CAST = (OPTIMAL, A_GREEDY, SWEEP, INDEPENDENT, LOCAL_SWAPS, FOLLOWING, AUTO, LOTTERY, WRITTEN)
 
 
 @dataclass(frozen=True)

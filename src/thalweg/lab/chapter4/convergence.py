@@ -7,7 +7,18 @@ time. Claims are decided on ratios paired by seed: all contenders meet the same 
 from __future__ import annotations
 
 from thalweg.lab import check
-from thalweg.lab.chapter4.contenders import A_GREEDY, AUTO, FOLLOWING, INDEPENDENT, OPTIMAL, named, ours, steady, thesis
+from thalweg.lab.chapter4.contenders import (
+    A_GREEDY,
+    AUTO,
+    CAST,
+    FOLLOWING,
+    INDEPENDENT,
+    OPTIMAL,
+    named,
+    ours,
+    steady,
+    thesis,
+)
 from thalweg.lab.chapter4.generator import Population
 from thalweg.lab.estimate import Estimate, estimate
 from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Panel, Trial, Value
@@ -84,6 +95,7 @@ number = Experiment(
     name="4.11",
     title="Number of filters",
     paper=PAPER,
+    cast=CAST,
     section="4.7.2",
     figures=("4.11",),
     varies="n = 3 to 10 filters",
@@ -141,13 +153,14 @@ def _peak_in_the_middle(measured: Measurements) -> Finding:
 
 def _nearly_the_same(measured: Measurements, sigma: float) -> Finding:
     ratio = measured.ratio("cost", {"policy": INDEPENDENT}, {"policy": A_GREEDY}, selectivity=sigma)
-    return check.within({"Independent/A-Greedy": ratio}, {"Independent/A-Greedy": 1.0}, 0.03)
+    return check.within({"Independent/A-Greedy": ratio}, {"Independent/A-Greedy": 1.0}, 0.03, target="")
 
 
 selectivity = Experiment(
     name="4.12",
     title="Selectivity",
     paper=PAPER,
+    cast=CAST,
     section="4.7.2",
     figures=("4.12",),
     varies="selectivity of all filters, 0.12 to 0.88",
@@ -204,6 +217,7 @@ correlation = Experiment(
     name="4.13-4.14",
     title="Correlation factor",
     paper=PAPER,
+    cast=CAST,
     section="4.7.2",
     figures=("4.13", "4.14"),
     varies="Γ = 1 to n, for n = 3 and n = 8",

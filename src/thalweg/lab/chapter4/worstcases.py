@@ -1,8 +1,8 @@
 """Worst cases of Independent and of LocalSwaps against A-Greedy, with exact figures (thesis examples 4.5.1 and 4.6.1).
 
 Values are uniform over 1 to 100. Twice each: with exact statistics (values in turn, every tuple profiled, α = 1), where
-the figures are the paper's to the last digit; and sampled as in Table 4.1, where chance breaks ties. The second example's
-printed costs are not per tuple; the right ones are used.
+the figures are the paper's to the last digit; and sampled as in Table 4.1, where chance breaks ties. The second
+example's printed costs are not per tuple; the right ones are used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from thalweg.lab import check
 from thalweg.lab.chapter4.contenders import (
     A_GREEDY,
     AUTO,
+    CAST,
     FOLLOWING,
     INDEPENDENT,
     LOCAL_SWAPS,
@@ -103,7 +104,7 @@ def _sampled_rows(
 
 
 def _trials(quick: bool, seed: int) -> list[Trial]:
-    seeds, tuples = (2, 100_000) if quick else (5, 400_000)
+    seeds, tuples = (2, 60_000) if quick else (5, 400_000)
     sizes = (4, 10) if quick else (4, 5, 10, 20)
     contenders = thesis() + ours() + lottery()
     return [
@@ -132,7 +133,7 @@ def _sampled(measured: Measurements, case: str, policy: str) -> Finding:
         )
         exact = measured.ratio("cost", {"policy": policy}, {"policy": A_GREEDY}, case=case, how="exact", n=n)
         wanted[f"n={n}"] = round(exact.mean, 3)
-    return check.within(ratios, wanted, 0.15)
+    return check.within(ratios, wanted, 0.15, target="exact")
 
 
 def _ours_stay_out(measured: Measurements) -> Finding:
@@ -153,6 +154,7 @@ experiment = Experiment(
     name="worst-cases",
     title="Worst cases of Independent and LocalSwaps",
     paper=PAPER,
+    cast=CAST,
     section="4.5 and 4.6",
     figures=("4.5.1", "4.6.1"),
     varies="number of filters n",
@@ -171,7 +173,7 @@ experiment = Experiment(
               lambda m: _sampled(m, "independent", INDEPENDENT), source="ours"),
         Claim("LocalSwaps' trap holds with sampled statistics too (cost / A-Greedy's within 15 % of the exact ratio)",
               lambda m: _sampled(m, "localswaps", LOCAL_SWAPS), source="ours"),
-        Claim("agreedy as shipped and auto stay out of both traps (useful work at most 1.1 times the thesis' A-Greedy's)",
+        Claim("agreedy as shipped and auto stay out of both traps (useful work at most 1.1 times A-Greedy's)",
               _ours_stay_out, source="ours"),
     ),
     panels=(
@@ -181,8 +183,8 @@ experiment = Experiment(
               "evaluations for each tuple", where={"case": "localswaps", "how": "sampled"}),
     ),
     notes=(
-        "The printed figures of the second example, 50 (n + 1) and 1 + 200/n, mix totals over the 100 values with costs "
-        "per tuple; per tuple they are (n + 1)/2 and 1 + 1/n.",
+        "The printed figures of the second example, 50 (n + 1) and 1 + 200/n, mix totals over the 100 values with "
+        "costs per tuple; per tuple they are (n + 1)/2 and 1 + 1/n.",
         "n divides 100 in the second case, so that the blocks are equal.",
     ),
 )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Stop anywhere, go on in a new engine: same rows at the same steps, same late counts, and nothing lost from the books."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.joins.harness import check
+from thalweg.errors import CheckpointError
+from thalweg.execute.engine import Engine
+from thalweg.query.bind import bind
+from thalweg.testing.joincase import Restart
+from thalweg.testing.joinrun import run
+from thalweg.testing.joins import Seeded, make_case
+
+
+def uninterrupted(seed, **options):
+    case = make_case(seed, **options)
+    return replace(case, steps=tuple(s for s in case.steps if not isinstance(s, Restart)))
+
+
+def restarted(case, seed, times):
+    chance = Seeded(seed)
+    steps = list(case.steps)
+    for _ in range(times):
+        steps.insert(chance.integer(0, len(steps)), Restart())
+    return replace(case, steps=tuple(steps))
+
+
+@pytest.mark.parametrize("first", [20_000, 20_040, 20_080])
+def test_a_restart_at_any_point_changes_nothing(first, oracle):
+    results = 0
+    for seed in range(first, first + 40):
+        whole = uninterrupted(seed)
+        check(restarted(whole, seed, 1 + seed % 3), oracle)
+        results += len(run(whole).rows)
+    assert results > 100
+
+
+def test_restart_after_every_step(oracle):
+    for seed in range(21_000, 21_015):
+        whole = uninterrupted(seed)
+        steps = tuple(s for step in whole.steps for s in (step, Restart()))
+        check(replace(whole, steps=(Restart(), *steps)), oracle)
+
+
+def test_the_counts_go_on(oracle):
+    """What came, what was late, what was stored: as if nothing had happened."""
+    kept = ("rows in", "without key", "built", "stored")
+    for seed in range(22_000, 22_030):
+        whole = uninterrupted(seed)
+        once, twice = run(whole).stats, run(restarted(whole, seed, 2)).stats
+        assert once["results"] == twice["results"]
+        for name, line in once["sources"].items():
+            assert {k: line[k] for k in ("rows", "late")} == {k: twice["sources"][name][k] for k in ("rows", "late")}
+        for alias, line in once["inputs"].items():
+            assert {k: line[k] for k in kept[:3]} == {k: twice["inputs"][alias][k] for k in kept[:3]}, f"seed {seed}"
+
+
+@pytest.mark.parametrize("policy", ["written", "lottery", "chaos"])
+def test_decisions_go_on_too(policy):
+    """With the same index layout before and after, a policy that draws lots draws the ones it would have drawn."""
+    differ = 0
+    for seed in range(23_000, 23_025):
+        whole = replace(uninterrupted(seed, policies=[policy]), layout="hash", slice_rows=1024)
+        once, twice = run(whole), run(restarted(whole, seed, 2))
+        assert Counter(zip(map(repr, once.rows), once.steps, strict=True))
+        routes = [{a: i["operators"] for a, i in o.stats["inputs"].items()} for o in (once, twice)]
+        seen = [
+            {(a, op): (line["rows in"], line["rows out"]) for a, ops in r.items() for op, line in ops.items()}
+            for r in routes
+        ]
+        differ += seen[0] != seen[1]
+    assert differ == 0
+
+
+def test_state_of_another_query_is_refused():
+    case = next(c for c in map(make_case, range(100)) if len(c.inputs) == 2 and not c.cross)
+    other = replace(case, select=(*case.select, *case.select[:1]))
+    other = replace(case, predicates=case.predicates + case.predicates[:1])
+    state = Engine(bind(case.text, case.specs, case.functions), tables=case.tables).snapshot()
+    with pytest.raises(CheckpointError, match="another query"):
+        Engine(bind(other.text, other.specs, other.functions), tables=other.tables).restore(state)
