@@ -70,17 +70,15 @@ def cheap_judges(columns: int) -> list[Filter]:
 
 
 def compare(
-    table: pa.Table, filters: Sequence[Filter], *, batches: int, seed: int = 0,
+    table: pa.Table, filters: Sequence[Filter], *, batches: int, rounds: int = 1, seed: int = 0,
     expected: int | None = None, advance: Callable[[int], None] = lambda done: None,
 ) -> list[Regret]:  # fmt: skip
-    """Each repetition: every contestant filters the next `batches` Arrow batches."""
+    """Each repetition: every contestant filters the next `batches` Arrow batches; the whole table `rounds` times over."""
     pipeline = Pipeline("nothing to gain", tuple(Operator(f.name) for f in filters))
     cells = {who: _cell(who, pipeline, filters, seed) for who in CONTESTANTS}
     pieces = [
-        b.slice(a, ARROW_BATCH)
-        for b in table.combine_chunks().to_batches()
-        for a in range(0, b.num_rows, ARROW_BATCH)
-    ]
+        b.slice(a, ARROW_BATCH) for b in table.combine_chunks().to_batches() for a in range(0, b.num_rows, ARROW_BATCH)
+    ] * rounds
     spent: dict[str, list[float]] = {who: [] for who in CONTESTANTS}
     for turn, start in enumerate(range(0, len(pieces) - batches + 1, batches)):
         now = pieces[start : start + batches]

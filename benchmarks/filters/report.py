@@ -143,7 +143,8 @@ def _markdown(sections: Sequence[Section], about: dict[str, Any]) -> str:
     ]
     for section in sections:
         lines += [
-            f"| {t.what} | {_limit(t)} | {t.measured:.3f} | {'met' if t.met else '**missed**'} |" for t in section.targets
+            f"| {t.what} | {_limit(t)} | {t.measured:.3f} | {'met' if t.met else '**missed**'} |"
+            for t in section.targets
         ]
     for section in sections:
         lines += ["", f"## {section.title}", ""]

@@ -29,7 +29,9 @@ def one(rows: int) -> Workload:
 
 
 def equal(rows: int) -> Workload:
-    return independent("equal", "Six equal independent predicates, half pass each", [0.5] * 6, rows, 22, THREE_MICROSECONDS)
+    return independent(
+        "equal", "Six equal independent predicates, half pass each", [0.5] * 6, rows, 22, THREE_MICROSECONDS
+    )
 
 
 def rates(rows: int) -> Workload:

@@ -250,7 +250,7 @@ ONLY_SPARK = [
     "day = 'yesterday'", "day > '2024-1-1'", "TRY_CAST(i64 AS INT) = 1", "CAST(d72 AS INT) = 1", "date_add(day, 1) > due",
     "year(day) = 2024", "m1 > '2024-01-01T00:00Z'", "CAST(day AS TIMESTAMP) > m1", "floor(f64) = 1", "f64 IN (d72)",
     "m1 + INTERVAL 1 MONTH > m2", "named_struct('a', i32).a = 1", "array(i32)[0] = 1", "trim('x' FROM s) = 'a'",
-    "i32 BETWEEN SYMMETRIC 1 AND 2", "d124 * d124 * d124 > 1", "s COLLATE UNICODE = 'a'", "s LIKE 'a%' ESCAPE '!'",
+    "i32 BETWEEN SYMMETRIC 1 AND 2", "d124 * d124 * d124 * 2 > 1", "s COLLATE UNICODE = 'a'", "s LIKE 'a%' ESCAPE '!'",
     "nvl2(i32, 1, 2) = 1", "i32 << 1 = 2", "pmod(i32, 2) = 1",
 ]  # fmt: skip
 
@@ -356,7 +356,7 @@ def test_spark_raises_and_answers_alike_at_the_edges(frame: Any) -> None:
     from pyspark.errors import PySparkException
 
     edge = frame.sparkSession.createDataFrame(EDGE, "i8 tinyint, i32 int, i64 bigint, f64 double").coalesce(1).alias("t")
-    assert edge.toArrow().equals(EDGE)
+    assert str(edge.toArrow().to_pydict()) == str(EDGE.to_pydict())
     for text, wanted in QUIET.items():
         got = edge.selectExpr(f"NOT NOT ({text}) AS c").toArrow().column(0).to_pylist()
         assert got == (wanted or [True, False, False, None]), text

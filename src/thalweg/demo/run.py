@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -98,9 +98,14 @@ def _chain(df: DataFrame) -> DataFrame:
     return df
 
 
+def _over(query: StreamingQuery, seconds: float) -> bool:
+    """Wait a moment; whether the query has ended. (pyspark's own hint wants whole seconds, its code does not.)"""
+    return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]
+
+
 def _seconds(query: StreamingQuery) -> float:
     """Time spent in micro-batches; the first is left out on both sides, it pays for what is compiled once."""
-    return sum(p["durationMs"]["triggerExecution"] for p in query.recentProgress[1:]) / 1000
+    return sum(float(p["durationMs"]["triggerExecution"]) for p in query.recentProgress[1:]) / 1000
 
 
 def _answer(folder: Path) -> list[int]:
@@ -126,7 +131,7 @@ def _spark(spark: SparkSession, stream: intrusion.Stream, folder: Path, console:
     query = _start(_chain(_source(spark, stream)), folder, "spark")
     try:
         with console.status("0 batches") as status:
-            while not query.awaitTermination(0.5):
+            while not _over(query, 0.5):
                 done = query.lastProgress["batchId"] + 1 if query.lastProgress else 0
                 status.update(f"{done} of {-(-stream.files // PER_BATCH)} batches")
     except BaseException:
@@ -148,11 +153,11 @@ class View:
     def watch(self, query: StreamingQuery) -> None:
         if self.console.is_terminal:
             with Live(self._frame(query), console=self.console, refresh_per_second=4, transient=False) as live:
-                while not query.awaitTermination(0.3):
+                while not _over(query, 0.3):
                     live.update(self._frame(query))
                 live.update(self._frame(query))
         else:
-            while not query.awaitTermination(0.5):
+            while not _over(query, 0.5):
                 self._lines()
             self._lines()
         error = query.exception()

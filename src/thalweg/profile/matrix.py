@@ -40,7 +40,8 @@ class MatrixView:
             return np.zeros_like(self.V)
         placed = bits[:, self.order].astype(np.int64)
         reached = np.argmax(placed, axis=1)[:, None] >= np.arange(len(self.order))[None, :]
-        return reached.astype(np.int64).T @ placed
+        counted: NDArray[np.int64] = reached.astype(np.int64).T @ placed
+        return counted
 
     def row(self, place: int, bits: Bits) -> NDArray[np.int64]:
         """Row `place` counted afresh from the window, as the correction of figure 4.7 needs it."""

@@ -75,7 +75,8 @@ class ProfileWindow:
         """Cost of each logged tuple under an order: all filters up to and with the first that drops it."""
         places = np.asarray(order)
         first = np.argmax(self.bits[:, places], axis=1)
-        return np.cumsum(costs[places])[first]
+        reached: NDArray[np.float64] = np.cumsum(costs[places])[first]
+        return reached
 
     def calls(self, order: Sequence[int]) -> NDArray[np.int64]:
         """Whether each logged tuple meets each filter under an order (columns as in the pipeline)."""

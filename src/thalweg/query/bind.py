@@ -445,20 +445,20 @@ class _Binder:
             self.resolved[id(column)] = self._resolve(column, entries)
         return [self.resolved[id(c)] for c in found]
 
-    def _text(self, node: exp.Expr) -> str:
-        """The node's own text with every column under its full name."""
+    def _text(self, node: exp.Expr, named: bool = True) -> str:
+        """The node's own text with every column under its full name; or, as Spark names things, with its last alone."""
         span = self.parsed.span(node)
         if span is None:
-            return node.sql("spark")
+            return str(node.sql("spark"))
         replaced: dict[int, tuple[int, str]] = {}
         for column in node.find_all(exp.Column):
             resolved = self.resolved.get(id(column))
             places = [Span(i.meta["start"], i.meta["end"] + 1) for i in column.parts if "start" in i.meta]
             if resolved is not None and places:
                 whole = Span(min(p.start for p in places), max(p.end for p in places))
-                name = ".".join([_sql(resolved.column), *(quoted(f) for f in resolved.fields)])
-                replaced[whole.start] = (whole.end, name)
-        return self.parsed.rendered(span, replaced)
+                full = ".".join([_sql(resolved.column), *(quoted(f) for f in resolved.fields)])
+                replaced[whole.start] = (whole.end, full if named else self._name_of(column))
+        return self.parsed.rendered(span, replaced, quotes=named)
 
     # -- conditions
 
@@ -606,7 +606,7 @@ class _Binder:
         if isinstance(item, exp.Alias):
             name = item.alias
         else:
-            name = spark_name(node, self._text, lambda c: (self.resolved[id(c)].fields or (self._name_of(c),))[-1])
+            name = spark_name(node, lambda n: self._text(n, named=False), self._name_of)
         needs = tuple(dict.fromkeys(r.column for r in columns))
         yield OutputColumn(name, self._text(node), plain, needs)
 

@@ -1,7 +1,7 @@
 """What Spark would call an output column that has no alias.
 
 Spark names an expression by printing it: operators in parentheses, columns without their table, texts without quotes,
-functions in lower case. What is not known here keeps the user's own text; the Spark layer may then let Spark name it.
+functions in lower case. Best effort: where there is no rule for an expression, its own text in that manner is its name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ class _Unnamed(Exception):
 
 
 def spark_name(node: exp.Expr, written: Callable[[exp.Expr], str], plain: Callable[[exp.Column], str]) -> str:
-    """The name of an expression; `written` gives a node's own text, `plain` a column's name as its input spells it."""
+    """The name of an expression; `written` gives a node's own text without quotes, `plain` a column's name."""
+    top = node.unnest()
+    if isinstance(top, exp.Cast | exp.TryCast) and isinstance(top.this.unnest(), exp.Column):
+        return plain(top.this.unnest())
     try:
         return _Printer(written, plain).name(node)
     except _Unnamed:
@@ -62,6 +65,8 @@ class _Printer:
             return f"({self.name(node.this)} IN ({', '.join(self.name(e) for e in node.expressions)}))"
         if isinstance(node, exp.Like) and not node.args.get("negate"):
             return f"{self.name(node.this)} LIKE {self.name(node.expression)}"
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            return f"between({', '.join(self.name(n) for n in (node.this, node.args['low'], node.args['high']))})"
         if isinstance(node, exp.DPipe):
             return f"concat({self.name(node.this)}, {self.name(node.expression)})"
         if isinstance(node, exp.Cast | exp.TryCast) and not node.args.get("safe"):
@@ -97,6 +102,7 @@ class _Printer:
         if not parenthesis or not called.replace("_", "a").isalnum():
             raise _Unnamed
         arguments = [c for c in node.iter_expressions() if not isinstance(c, exp.Var)]
-        if self.written(node).count(",") != max(0, len(arguments) - 1):
-            raise _Unnamed  # sqlglot read the arguments in its own way, or they are nested: keep the text
+        if own.count(",") != max(0, len(arguments) - 1):
+            # sqlglot read the arguments in its own way, or they have commas themselves.
+            return called.lower() + parenthesis + own.partition("(")[2]
         return f"{called.lower()}({', '.join(self.name(a) for a in arguments)})"

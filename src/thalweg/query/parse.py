@@ -118,7 +118,7 @@ class Parsed:
     def error(self, place: exp.Expr | Span | None, message: str, hint: str | None = None) -> QueryError:
         return misread(self.text, self.span(place) if isinstance(place, exp.Expr) else place, message, hint)
 
-    def rendered(self, span: Span, replaced: Mapping[int, tuple[int, str]]) -> str:
+    def rendered(self, span: Span, replaced: Mapping[int, tuple[int, str]], quotes: bool = True) -> str:
         """The user's own text of a span on one line without comments; replaced: start → (end, what stands there)."""
         pieces: list[str] = []
         behind = span.start
@@ -129,6 +129,8 @@ class Parsed:
             end, piece = replaced.get(token.start) or (token.end + 1, self.text[token.start : token.end + 1])
             if token.token_type == TokenType.IDENTIFIER and piece.startswith('"'):
                 piece = quoted(token.text)
+            if token.token_type == TokenType.STRING and not quotes:
+                piece = token.text
             gap = " " if pieces and token.start > behind and pieces[-1] not in ("(", ".") and piece != ")" else ""
             pieces += [gap, piece] if gap else [piece]
             behind = skip = end

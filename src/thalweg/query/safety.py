@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-TOTAL: tuple[type[exp.Expression], ...] = (exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.StartsWith, exp.EndsWith)
+TOTAL: tuple[type[exp.Expr], ...] = (exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.StartsWith, exp.EndsWith)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
 
 
@@ -36,7 +36,7 @@ def may_raise(sql: str, families: Mapping[str, str]) -> bool:
     return not _total(tree.this, known)
 
 
-def _total(node: exp.Expression, families: Mapping[str, str]) -> bool:
+def _total(node: exp.Expr, families: Mapping[str, str]) -> bool:
     if isinstance(node, exp.Paren | exp.Not):
         return _total(node.this, families)
     if isinstance(node, exp.And | exp.Or):
@@ -56,12 +56,12 @@ def _total(node: exp.Expression, families: Mapping[str, str]) -> bool:
     return isinstance(node, exp.Column) and _family(node, families) == "boolean"
 
 
-def _same_family(nodes: list[exp.Expression], families: Mapping[str, str]) -> bool:
+def _same_family(nodes: list[exp.Expr], families: Mapping[str, str]) -> bool:
     found = {_family(n, families) for n in nodes} - {"null"}
     return None not in found and len(found) <= 1
 
 
-def _family(node: exp.Expression, families: Mapping[str, str]) -> str | None:
+def _family(node: exp.Expr, families: Mapping[str, str]) -> str | None:
     """number, string, boolean, another type's name, null; None where it is not known to be harmless."""
     if isinstance(node, exp.Paren):
         return _family(node.this, families)

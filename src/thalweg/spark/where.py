@@ -35,7 +35,7 @@ def where(
     python = [p for p in given if p.function is not None]
     before, after, places = _place_sql(given, df.schema)
     pipeline = _pipeline(python, name or "where")
-    pipeline.written  # a circle of guards is an error now, not in a worker
+    _ = pipeline.written  # a circle of guards is an error now, not in a worker
     for p in before:
         df = df.where(p.sql)
     shown = name or f"where({', '.join(p.name for p in given)})"

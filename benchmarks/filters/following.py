@@ -1,0 +1,55 @@
+"""Following without flapping: a drift too slow to see between batches, and streams that do not change at all.
+
+Both by the lab's simulation: known verdicts, recorded costs, exact work. The stationary case again with real predicates and the real
+clock, where the noise of the machine is one more reason to change an order for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.filters import engine
+from benchmarks.filters.workload import Workload
+from thalweg.lab.simulate import Run, run
+
+STATIONARY: dict[str, Sequence[float]] = {
+    "unequal": (0.9, 0.8, 0.5, 0.3, 0.2, 0.1),
+    "nearly equal": (0.45, 0.47, 0.49, 0.51, 0.53, 0.55),
+    "equal": (0.5,) * 6,
+}
+SETTLING = 50_000
+"""Tuples that count as finding the order, not as changing it."""
+
+
+def follow(workload: Workload, policy: str, seed: int = 0) -> Run:
+    return run(policy, workload.bits, workload.weights, seed=seed)
+
+
+@dataclass(frozen=True)
+class Flapping:
+    """Order changes on a stream that does not change: while the order is found, and after, per million tuples."""
+
+    finding: int
+    per_million: float
+
+
+def still(rates: Sequence[float], policy: str, tuples: int, seed: int = 31) -> Flapping:
+    bits: NDArray[np.bool_] = np.random.default_rng(seed).random((tuples, len(rates))) < np.asarray(rates)
+    done = run(policy, bits, [1.0] * len(rates), seed=seed)
+    return _count([e.tuples for e in done.events if e.before != e.after], tuples)
+
+
+def still_by_the_clock(workload: Workload, policy: str, advance: Callable[[int], None] = lambda rows: None) -> Flapping:
+    """The same with the real engine: costs are measured, and noisy."""
+    done = engine.run(workload, engine.chunks(workload.table()), policy, advance=advance)
+    return _count(done.moments, len(workload))
+
+
+def _count(moments: Sequence[int], tuples: int) -> Flapping:
+    early = min(SETTLING, tuples // 2)
+    later = sum(m > early for m in moments)
+    return Flapping(len(moments) - later, later / (tuples - early) * 1e6)

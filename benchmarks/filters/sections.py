@@ -1,0 +1,422 @@
+"""Each section of the report: what is run, at which size, and what its tables say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+from rich.progress import Progress
+
+from benchmarks.filters import classes, drifting, duck, engine, following, onspark, regret, steady
+from benchmarks.filters.report import Column, Section, Table, Target
+from benchmarks.filters.workload import CHUNK, Oracles, Workload, oracles
+
+CHAIN = "Spark's chain"
+ON_SPARK = (*onspark.CHAINS, "written", "agreedy", "auto")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    fn: int = 400_000
+    f: int = 200_000
+    groups: int = 240_000
+    batches: int = 1000
+    still: int = 1_000_000
+    still_clock: int = 400_000
+    regret: int = 600_000
+    cheap_rounds: int = 40
+    on_spark: int = 120_000
+    rates: int = 400_000
+    repeats: int = 3
+
+
+FULL = Size()
+QUICK = Size(
+    fn=80_000, f=20_000, groups=40_000, batches=150, still=100_000, still_clock=40_000, regret=60_000, cheap_rounds=6,
+    on_spark=16_000, rates=40_000, repeats=1,
+)  # fmt: skip
+
+WORKLOADS: dict[str, Callable[[Size], Workload]] = {
+    "fn": lambda size: classes.fn().head(size.fn),
+    "f": lambda size: classes.f().head(size.f),
+    "groups": lambda size: drifting.groups(size.groups),
+}
+
+
+# Level one ------------------------------------------------------------------------------------------------------------
+
+
+def engine_section(name: str, size: Size, progress: Progress) -> Section:
+    """A workload through every policy, beside the orders nobody can know."""
+    workload = WORKLOADS[name](size)
+    best = oracles(workload)
+    section = Section(name, workload.title)
+    pieces = engine.chunks(workload.table())
+    contests: list[tuple[str, str, tuple[int, ...] | None]] = [(p, p, None) for p in engine.POLICIES]
+    if name == "fn":
+        contests += [(f"{p}, worst order written", p, best.worst_order) for p in ("written", "agreedy", "auto")]
+    task = progress.add_task(f"{name}: engine", total=len(contests) * len(workload))
+    runs: dict[str, engine.EngineRun] = {}
+    for label, policy, written in contests:
+        progress.update(task, description=f"{name}: {label}")
+        before = progress.tasks[task].completed
+        runs[label] = engine.run(
+            workload, pieces, policy, written=written, advance=lambda rows: progress.advance(task, rows)
+        )
+        progress.update(task, completed=before + len(workload))
+    rows = [_engine_row(label, run, workload, best) for label, run in runs.items()]
+    rows = [_chain_row(workload, best), *rows, *_oracle_rows(workload, best)]
+    if name == "fn":
+        progress.update(task, description="fn: DuckDB")
+        rows += _duck_rows(workload, best, section)
+    progress.remove_task(task)
+    section.tables.append(Table("The engine alone, chunks of 1,000 rows, one core", _engine_columns(workload), rows))
+    section.series = {
+        "unit": workload.unit, "phase": workload.phase, "best": best.phase_by_chunk,
+        "work": {label: run.work for label, run in runs.items()}, "borders": workload.phases_called == "phase",
+    }  # fmt: skip
+    n, chk = workload.answer
+    against = " as known beforehand" if workload.known == workload.answer else ""
+    section.notes.append(f"Every run gave the rows it must: {n:,} out of {len(workload):,}, sum of ts {chk}{against}.")
+    section.notes.append(
+        f"Best per {workload.phases_called}: the best fixed order of each {workload.phase:,} rows. Settled: second halves of "
+        f"the {workload.phases_called}s only. Work and calls include profiling. CPU: this process, rows/s: by the clock."
+    )
+    if name == "fn":
+        run = runs["agreedy"]
+        section.targets += [
+            Target(
+                "FN: agreedy, work over the whole run against best per phase", 1.12, run.work_per_row / best.best_phase
+            ),
+            Target(
+                "FN: agreedy, settled, against best per phase", 1.05, run.settled_per_row(workload) / best.settled_phase
+            ),
+        ]
+    return section
+
+
+def _engine_columns(workload: Workload) -> list[Column]:
+    called = workload.phases_called
+    return [
+        Column("column", "column"),
+        Column("evaluations_per_row", "calls/row", ".3f"),
+        Column("work_per_row", f"{workload.unit}/row", ".2f"),
+        Column("of_best_phase", f"× best per {called}", ".3f"),
+        Column("settled", "settled", ".3f"),
+        Column("profiling", "of it profiling", ".1%"),
+        Column("cpu_seconds", "CPU s", ".2f"),
+        Column("rows_per_second", "rows/s", ",.0f"),
+        Column("of_chain_work", f"{CHAIN} / it", ".2f"),
+        Column("order_changes", "order changes", "d"),
+    ]
+
+
+def _engine_row(label: str, run: engine.EngineRun, workload: Workload, best: Oracles) -> dict[str, Any]:
+    return {
+        "column": label,
+        "evaluations_per_row": run.evaluations / run.rows,
+        "work_per_row": run.work_per_row,
+        "of_best_phase": run.work_per_row / best.best_phase,
+        "settled": run.settled_per_row(workload) / best.settled_phase,
+        "profiling": float(run.extra.sum() / run.work.sum()),
+        "cpu_seconds": run.cpu,
+        "rows_per_second": run.rows / run.wall,
+        "of_chain_work": sum(workload.weights) / run.work_per_row,
+        "order_changes": run.reorders,
+    }
+
+
+def _plain_row(
+    label: str, calls: float | None, work: float, workload: Workload, best: Oracles, **more: Any
+) -> dict[str, Any]:
+    return {
+        "column": label,
+        "evaluations_per_row": calls,
+        "work_per_row": work,
+        "of_best_phase": work / best.best_phase,
+        "of_chain_work": sum(workload.weights) / work,
+    } | more
+
+
+def _chain_row(workload: Workload, best: Oracles) -> dict[str, Any]:
+    """Every predicate on every row; that Spark does so is counted in the table of level two."""
+    return _plain_row(CHAIN, float(len(workload.predicates)), sum(workload.weights), workload, best)
+
+
+def _oracle_rows(workload: Workload, best: Oracles) -> Iterable[dict[str, Any]]:
+    called = workload.phases_called
+    yield _plain_row("worst static (exact)", None, best.worst_static, workload, best)
+    yield _plain_row("best static (exact)", best.evaluations["best static"], best.best_static, workload, best)
+    yield _plain_row(
+        f"best per {called} (exact)", best.evaluations["best per phase"], best.best_phase, workload, best, settled=1.0
+    )
+    if best.best_class_phase is not None:
+        calls = best.evaluations["best per class and phase"]
+        yield _plain_row("best per class and phase (exact)", calls, best.best_class_phase, workload, best)
+
+
+def _duck_rows(workload: Workload, best: Oracles, section: Section) -> list[dict[str, Any]]:
+    orders = {"worst": best.worst_order, "best": best.static_order}
+    runs, price = duck.race(workload, orders)
+    section.notes.append(
+        f"DuckDB: one thread, medians of three, its work read off its CPU time at {price * 1e6:.3f} µs per md5 (native code; the same in "
+        "Python is several times dearer, so compare its work, not its seconds)."
+    )
+    return [
+        _plain_row(
+            f"DuckDB, {run.written} order written", None, run.work_per_row, workload, best,
+            cpu_seconds=run.cpu, rows_per_second=len(workload) / run.wall,
+        )
+        for run in runs
+    ]  # fmt: skip
+
+
+# Level two ------------------------------------------------------------------------------------------------------------
+
+SPARK_COLUMNS = [
+    Column("column", "column"),
+    Column("evaluations_per_row", "calls/row", ".3f"),
+    Column("fewer_calls", "× fewer calls", ".2f"),
+    Column("cpu_seconds", "CPU s", ".2f"),
+    Column("rows_per_second", "rows/s", ",.0f"),
+    Column("faster", "× rows/s of the faster chain", ".2f"),
+    Column("spread", "rows/s, least–most"),
+    Column("order_changes", "order changes", "d"),
+]
+
+
+def spark_table(
+    spark: SparkSession, workload: Workload, how: str, repeats: int, progress: Progress, chain_calls: dict[str, float]
+) -> Table:
+    """Contestants in turn; medians of the repeats."""
+    contest = onspark.batch if how == "batch" else onspark.streaming
+    runs: dict[str, list[onspark.SparkRun]] = {who: [] for who in ON_SPARK}
+    task = progress.add_task(f"{workload.name}: Spark, {how}", total=repeats * len(ON_SPARK))
+    for turn in range(repeats):
+        for k, who in enumerate(ON_SPARK):
+            progress.update(task, description=f"{workload.name}: Spark, {how}, {who}")
+            runs[who].append(contest(spark, workload, who, f"{workload.name}-{how}-{turn}-{k}"))
+            progress.advance(task)
+    progress.remove_task(task)
+    wall = {who: float(np.median([r.wall for r in done])) for who, done in runs.items()}
+    chain_wall = min(wall[who] for who in onspark.CHAINS)
+    rows = []
+    for who, done in runs.items():
+        counts = [r.calls for r in done if r.calls is not None]
+        calls = float(np.median(counts)) / len(workload) if counts else chain_calls[who]
+        rates = sorted(len(workload) / r.wall for r in done)
+        rows.append({
+            "column": who,
+            "evaluations_per_row": calls,
+            "fewer_calls": min(chain_calls.values()) / calls,
+            "cpu_seconds": float(np.median([r.cpu for r in done])),
+            "rows_per_second": len(workload) / wall[who],
+            "faster": chain_wall / wall[who],
+            "spread": f"{rates[0]:,.0f}–{rates[-1]:,.0f}",
+            "order_changes": None if done[0].orders is None else int(np.median([r.orders or 0 for r in done])),
+        })  # fmt: skip
+    shown = f"{len(workload):,} rows, parquet to parquet" + (f", medians of {repeats}" if repeats > 1 else "")
+    return Table(f"On Spark, local[2], {how}: {shown}", SPARK_COLUMNS, rows)
+
+
+def spark_sections(names: list[str], sections: dict[str, Section], size: Size, progress: Progress) -> None:
+    """Adds the tables of level two to the sections of level one, and the section `spark`."""
+    task = progress.add_task("starting Spark", total=None)
+    with onspark.session() as spark:
+        small = steady.rates(onspark.COUNTED_ROWS)
+        progress.update(task, description="Spark: counting calls")
+        counted = {
+            who: onspark.counted(spark, small, who, f"counted-{k}")
+            for k, who in enumerate((*onspark.CHAINS, "agreedy"))
+        }
+        chain_calls = {who: counted[who][0] for who in onspark.CHAINS}
+        progress.remove_task(task)
+        if "spark" in names:
+            sections["spark"] = _rates_section(spark, size, progress, chain_calls, counted["agreedy"])
+        for name in WORKLOADS:
+            if name in sections:
+                workload = WORKLOADS[name](size).head(size.on_spark)
+                sections[name].tables.append(spark_table(spark, workload, "batch", 1, progress, chain_calls))
+
+
+def _rates_section(
+    spark: SparkSession, size: Size, progress: Progress, chain_calls: dict[str, float], own: tuple[float, int | None]
+) -> Section:
+    workload = steady.rates(size.rates)
+    section = Section("spark", workload.title)
+    _, took = _price(workload)
+    for how in ("batch", "streaming"):
+        table = spark_table(spark, workload, how, size.repeats, progress, chain_calls)
+        section.tables.append(table)
+        by = {row["column"]: row for row in table.rows}
+        for who in ("agreedy", "auto"):
+            section.targets += [
+                Target(f"Spark {how}: {who}, × fewer calls than Spark's chain", 4.0, by[who]["fewer_calls"], False),
+                Target(f"Spark {how}: {who}, × rows/s of Spark's chain", 3.0, by[who]["faster"], False),
+            ]
+    accumulated, reported = own
+    assert reported is not None
+    section.notes += [
+        f"One call takes {took * 1e6:.1f} µs in this run (measured beside it). Calls of Spark's chains: counted by an accumulator on "
+        f"{onspark.COUNTED_ROWS:,} rows, {' and '.join(f'{c:.3f}' for c in chain_calls.values())} a row. The same accumulator in `agreedy` "
+        f"counted {accumulated:.4f} a row there, its own statistics {reported / onspark.COUNTED_ROWS:.4f}.",
+        "Seconds of a stream are those of its triggers (two files a micro-batch). Output checked row by row in every run.",
+    ]
+    return section
+
+
+def _price(workload: Workload) -> tuple[int, float]:
+    """Seconds of one call of the first predicate, by the steadiest clock."""
+    from time import thread_time
+
+    judge = workload.predicates[0].function()
+    calls = 20_000
+    start = thread_time()
+    for x in range(10_000, 10_000 + calls):
+        judge(x)
+    return calls, (thread_time() - start) / calls
+
+
+# Nothing to gain, slow drift, no drift ----------------------------------------------------------------------------------
+
+REGRET_COLUMNS = [
+    Column("case", "case"),
+    Column("column", "column"),
+    Column("median", "CPU × written, median", ".4f"),
+    Column("error", "± (s.e.)", ".4f"),
+    Column("quartiles", "quartiles"),
+    Column("pairs", "pairs", "d"),
+    Column("cpu_seconds", "CPU s", ".2f"),
+    Column("evaluations_per_row", "calls/row", ".3f"),
+    Column("order_changes", "order changes", "d"),
+]
+
+
+def nothing_section(size: Size, progress: Progress) -> Section:
+    section = Section("nothing", "Nothing to gain: the price of watching")
+    rows: list[dict[str, Any]] = []
+    workloads = (steady.one(size.regret), steady.equal(size.regret))
+    for workload in workloads:
+        _, took = _price(workload)
+        for kind in ("row", "cheap"):
+            task = progress.add_task(f"nothing to gain: {workload.name}, {kind}", total=len(workload))
+            count = len(workload.predicates)
+            judged = regret.judges(workload) if kind == "row" else regret.cheap_judges(count)
+            batches = 1 if kind == "row" else max(size.regret // regret.ARROW_BATCH // size.cheap_rounds, 1)
+            found = regret.compare(
+                workload.table(), judged, batches=batches, rounds=1 if kind == "row" else 3,
+                expected=workload.answer[0] if kind == "row" else None,
+                advance=lambda n, task=task: progress.advance(task, n),  # type: ignore[misc]
+            )  # fmt: skip
+            progress.remove_task(task)
+            case = f"{workload.title.lower()}; " + (
+                f"{took * 1e6:.1f} µs a call" if kind == "row" else "Arrow comparison"
+            )
+            rows += [_regret_row(case, r) for r in found]
+            auto = next(r for r in found if r.who == "auto")
+            if kind == "row":
+                section.targets.append(Target(f"auto, CPU × written: {case}", 1.03, auto.median))
+    section.tables.append(Table("CPU against `written` on the same batches, in turn", REGRET_COLUMNS, rows))
+    section.notes += [
+        "`written again` is the same policy a second time: what it differs from 1 is noise.",
+        "An Arrow comparison takes nanoseconds a row; there the bookkeeping of any policy can be seen, and no order is worth it.",
+    ]
+    return section
+
+
+def _regret_row(case: str, r: regret.Regret) -> dict[str, Any]:
+    low, high = r.quartiles
+    return {
+        "case": case, "column": r.who, "median": r.median, "error": r.error, "quartiles": f"{low:.3f}–{high:.3f}",
+        "pairs": len(r.ratios), "cpu_seconds": r.cpu, "evaluations_per_row": r.calls_per_row, "order_changes": r.orders,
+    }  # fmt: skip
+
+
+def slow_section(size: Size, progress: Progress) -> Section:
+    workload = drifting.slow(size.batches)
+    best = oracles(workload)
+    section = Section("slow", workload.title)
+    task = progress.add_task("slow drift", total=len(engine.POLICIES))
+    rows, work = [], {}
+    for policy in engine.POLICIES:
+        progress.update(task, description=f"slow drift: {policy}")
+        done = following.follow(workload, policy)
+        work[policy] = done.useful + done.extra
+        rows.append(
+            _plain_row(
+                policy, float(done.evaluations.sum()) / len(workload), done.work / len(workload), workload, best,
+                profiling=float(done.extra.sum()) / done.work, order_changes=done.reorders,
+            )
+        )  # fmt: skip
+        progress.advance(task)
+    progress.remove_task(task)
+    shown = [
+        c
+        for c in _engine_columns(workload)
+        if c.key not in ("cpu_seconds", "rows_per_second", "settled", "of_chain_work")
+    ]
+    section.tables.append(
+        Table(
+            f"{size.batches:,} batches of 1,000 rows, recorded costs, exact work",
+            shown,
+            [*rows, *_oracle_rows(workload, best)],
+        )
+    )
+    section.series = {
+        "unit": workload.unit, "phase": workload.phase, "best": best.phase_by_chunk, "work": work, "borders": False,
+        "smooth": 10,
+    }  # fmt: skip
+    by = {row["column"]: row for row in rows}
+    section.targets += [
+        Target(f"slow drift: {who}, work against the best order of each block", 1.10, by[who]["of_best_phase"])
+        for who in ("agreedy", "auto")
+    ]
+    section.notes.append(
+        f"Pass rates go up and down between 5 and 95 % in steps of 0.1 % a batch. Blocks: {workload.phase // CHUNK} batches."
+    )
+    return section
+
+
+def still_section(size: Size, progress: Progress) -> Section:
+    section = Section("stationary", "Nothing changes: does the order?")
+    clocked = steady.equal(size.still_clock)
+    simulated = list(following.STATIONARY)
+    task = progress.add_task("stationary", total=len(engine.POLICIES) * len(simulated) + 2)
+    rows = []
+    for policy in engine.POLICIES:
+        if policy == "chaos":
+            continue
+        row: dict[str, Any] = {"column": policy}
+        for case, rates in following.STATIONARY.items():
+            progress.update(task, description=f"stationary: {policy}, {case}")
+            found = following.still(rates, policy, size.still)
+            row[f"{case} finding"], row[case] = found.finding, found.per_million
+            progress.advance(task)
+        if policy in ("agreedy", "auto"):
+            progress.update(task, description=f"stationary: {policy}, by the clock")
+            found = following.still_by_the_clock(clocked, policy)
+            row["clock finding"], row["clock"] = found.finding, found.per_million
+            progress.advance(task)
+        rows.append(row)
+    progress.remove_task(task)
+    columns = [Column("column", "column")]
+    for case in simulated:
+        columns += [Column(f"{case} finding", f"{case}: while finding", "d"), Column(case, "per million after", ".1f")]
+    columns += [
+        Column("clock finding", "equal, real clock: while finding", "d"),
+        Column("clock", "per million after", ".1f"),
+    ]
+    section.tables.append(
+        Table(f"Order changes, {size.still:,} tuples simulated, {size.still_clock:,} by the clock", columns, rows)
+    )
+    section.notes.append(
+        f"While finding: in the first {following.SETTLING:,} tuples. Pass rates: "
+        + "; ".join(f"{case} {', '.join(f'{r:g}' for r in rates)}" for case, rates in following.STATIONARY.items())
+        + ". `lottery` counts changes of its likeliest route."
+    )
+    return section

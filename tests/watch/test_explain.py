@@ -1,0 +1,67 @@
+"""Explain, from recorded reports: the text is a fixture, read it to see what a user sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thalweg.watch import explain
+from thalweg.watch.summary import summarise
+
+FIXTURES = Path(__file__).parent / "fixtures"
+NAMES = ["is_attack", "parses", "listed"]
+PLACES = {
+    "dst LIKE '10.%'": "Spark, before the Python hop (SQL)",
+    "is_attack": "Python, adaptive (row function)",
+    "parses": "Python, adaptive (arrow function)",
+    "listed": "Python, adaptive (row function)",
+}
+
+
+def report(batch, partition, rows, calls, passed, route, events=(), sampled=0, written=(0, 0, 0), why="because"):
+    return {
+        "batch": batch, "partition": partition, "pid": 1, "route": route, "version": 3, "events": list(events),
+        "why": why, "to_change": "nearest rival: 'parses' at 60%", "learned": None,
+        "tally": {
+            "predicates": 3, "rows_in": rows, "rows_out": passed[route[-1]], "calls": calls, "extra": [0, 0, 0],
+            "passed": passed, "tried": [0, 0, 0], "held": [0, 0, 0], "seconds": [c * 2e-6 for c in calls],
+            "sampled": sampled, "written_calls": list(written),
+        },
+    }  # fmt: skip
+
+
+def reports():
+    moved = {"before": "is_attack → parses → listed", "after": "listed → is_attack → parses"}
+    return [
+        report(0, 0, 1000, [1000, 500, 250], [500, 250, 100], [0, 1, 2], sampled=100, written=(100, 50, 25)),
+        report(1, 0, 600, [60, 20, 600], [20, 10, 60], [2, 0, 1], [moved], sampled=60, written=(60, 30, 15)),
+        report(1, 1, 400, [400, 200, 100], [200, 100, 40], [0, 1, 2], sampled=40, written=(40, 20, 10), why="as written"),
+    ]
+
+
+def check(name: str, got: str) -> None:
+    expected = (FIXTURES / name).read_text()
+    assert got + "\n" == expected, f"\n{got}\n-- differs from {name} --\n{expected}"
+
+
+def test_streaming():
+    check("streaming.txt", explain.text(summarise("hot", "auto", True, NAMES, PLACES, reports())))
+
+
+def test_not_run_yet():
+    check("not_run.txt", explain.text(summarise("hot", "auto", False, NAMES, PLACES, [])))
+
+
+def test_sums_are_exact():
+    s = summarise("hot", "auto", True, NAMES, PLACES, reports())
+    assert (s.rows_in, s.rows_out, s.batches, s.reorders, s.sampled) == (2000, 150, 2, 1, 200)
+    assert [p.calls for p in s.predicates] == [1460, 720, 950]
+    assert s.spark_calls == 6000
+    assert s.written_calls == 3500  # 200 sampled rows cost 350 calls as written, and there are ten times as many rows
+    assert s.saved_against_written == 1 - 3130 / 3500
+
+
+def test_html_escapes_names():
+    nasty = summarise("<b>", "auto", True, ["x<y"], {"x<y": "Python"}, [])
+    page = explain.html(nasty)
+    assert "x&lt;y" in page
+    assert "<b> " not in page
