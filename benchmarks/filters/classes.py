@@ -34,7 +34,7 @@ def drifting_classes(
     name: str, title: str, predicates: tuple[Hashed, ...], rows: int, phase: int, seed: int,
     known: tuple[int, int] | None = None,
 ) -> Workload:  # fmt: skip
-    """The draws come in the order of the published generator: shuffles of all numbers, classes, then verdict and value by column."""
+    """Draws in the order of the published generator: shuffles, classes, then verdicts and values by column."""
     random = np.random.Generator(np.random.PCG64(seed))
     shuffles = tuple(random.permutation(COUNT) for _ in predicates)
     classes = random.integers(0, CLASSES, rows).astype(np.int32)

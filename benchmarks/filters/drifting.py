@@ -2,8 +2,8 @@
 
 `groups`: predicates of one group mostly agree (all look at a shared draw with probability q, else at their own; thesis
 4.7.1), so the second of a group drops little that the first let through; the pass rate of each group swings on its own
-phase, and no two blocks are alike. `slow`: every pass rate moves by 0.1 % a batch, up or down, for 1,000 batches; between two
-neighbouring batches nothing can be seen, over all of them every order turns round.
+phase, and no two blocks are alike. `slow`: every pass rate moves by 0.1 % a batch, up or down, for 1,000 batches;
+between two neighbouring batches nothing can be seen, over all of them every order turns round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.filters.workload import CHUNK, Workload
 GROUPS = ((0, 1), (2, 3), (4, 5))
 NESTED = (10,) * 6
 SHARED = 0.95
-"""Chance that a predicate looks at its group's draw: two of a group at a pass rate of one half then agree on 95 % of the rows."""
+"""Chance that a predicate looks at its group's draw; two that pass one half then agree on 95 % of the rows."""
 SWING = 120_000
 BLOCK = 10_000
 

@@ -1,8 +1,8 @@
 """DuckDB on the same rows in the same run: one thread, md5 nested as in FN, written in the worst and in the best order.
 
-DuckDB reorders conjuncts by elapsed time while it scans, one order for all rows. What that is worth is read off its CPU time: the
-price of one md5 is measured beside it, on queries whose work is known (all rows hash once; all hash the dearest predicate), so
-its work can stand in the same column as ours.
+DuckDB reorders conjuncts by elapsed time while it scans, one order for all rows. What that is worth is read off its CPU
+time: the price of one md5 is measured beside it, on queries whose work is known (all rows hash once; all hash the
+dearest predicate), so its work can stand in the same column as ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Level one, the engine alone: a policy and the filter fabric over chunks of 1,000 rows, real predicates, the real clock.
+"""Level one, the engine alone: a policy and the filter fabric over chunks of 1,000 rows, real predicates, real clock.
 
-Policies see measured seconds; work is counted exactly from the visits (calls times each predicate's known weight), profiling
-included. Each run is checked against the verdicts by construction: another row in or out and there is no result.
+Policies see measured seconds; work is counted exactly from the visits (calls times each predicate's known weight),
+profiling included. Each run is checked against the verdicts by construction: another row in or out and there is no
+result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Following without flapping: a drift too slow to see between batches, and streams that do not change at all.
 
-Both by the lab's simulation: known verdicts, recorded costs, exact work. The stationary case again with real predicates and the real
-clock, where the noise of the machine is one more reason to change an order for nothing.
+Both by the lab's simulation: known verdicts, recorded costs, exact work. The stationary case again with real predicates
+and the real clock, where the noise of the machine is one more reason to change an order for nothing.
 """
 
 from __future__ import annotations

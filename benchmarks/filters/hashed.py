@@ -45,7 +45,7 @@ class Hashed:
         return "md5" if self.kind == "nested" else "KB"
 
     def function(self) -> Callable[[int], bool]:
-        """The predicate as a plain function. A closure, so that Spark ships its code and needs no import of this module."""
+        """The predicate as a closure, so that Spark ships its code and workers import nothing of ours."""
         times = self.times
 
         def nested(x: int) -> bool:

@@ -1,8 +1,8 @@
 """Level two, on Spark (local[2]): `tw.where` against Spark's own chain of UDFs, batch and streaming, same rows checked.
 
-A run reads parquet files, filters, writes parquet; its output is read back and compared row by row with what the verdicts say.
-Contestants take turns, all warm. Calls of Spark's chain are counted by an accumulator inside the predicates on a part of the rows,
-not assumed; those of `tw.where` come from its own statistics, which the same accumulator confirms on the same part.
+A run reads parquet files, filters, writes parquet; its output is read back and compared row by row with the verdicts.
+Contestants take turns, all warm. Calls of Spark's chain are counted by an accumulator inside the predicates on a part
+of the rows, not assumed; those of `tw.where` come from its own statistics, which the same accumulator confirms there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -73,7 +74,7 @@ def files(workload: Workload, count: int = FILES) -> str:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         edges = np.linspace(0, len(workload), count + 1).astype(int)
-        for k, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for k, (a, b) in enumerate(pairwise(edges)):
             pq.write_table(table.slice(a, b - a), partial / f"{k:02}.parquet", use_dictionary=False)
         partial.rename(folder)
     return str(folder)

@@ -1,4 +1,4 @@
-"""Work over time, one small panel a policy: what it did beside the best order of each phase, which nobody can know in advance."""
+"""Work over time, one small panel a policy, beside the best order of each phase, which nobody can know in advance."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Nothing to gain: what watching costs where no other order is better, in CPU against `written`.
 
-The whole cell runs (cut, route, filter, observe) over Arrow batches of 10,000 rows, Spark's default. The contestants take
-the same batches in turn, in an order that rotates, and each keeps what it learned, so a long stream is measured in many short
-paired pieces: the machine's moods hit all alike. `written` runs twice; what it differs from itself is the noise of the rest.
+The whole cell runs (cut, route, filter, observe) over Arrow batches of 10,000 rows, Spark's default. The contestants
+take the same batches in turn, in an order that rotates, and each keeps what it learned, so a long stream is measured in
+many short paired pieces: the machine's moods hit all alike. `written` runs twice; what it differs from itself is noise.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def compare(
     table: pa.Table, filters: Sequence[Filter], *, batches: int, rounds: int = 1, seed: int = 0,
     expected: int | None = None, advance: Callable[[int], None] = lambda done: None,
 ) -> list[Regret]:  # fmt: skip
-    """Each repetition: every contestant filters the next `batches` Arrow batches; the whole table `rounds` times over."""
+    """Each repetition: every contestant filters the next `batches` Arrow batches; the whole table `rounds` times."""
     pipeline = Pipeline("nothing to gain", tuple(Operator(f.name) for f in filters))
     cells = {who: _cell(who, pipeline, filters, seed) for who in CONTESTANTS}
     pieces = [

@@ -132,9 +132,9 @@ def _markdown(sections: Sequence[Section], about: dict[str, Any]) -> str:
     lines = [
         "# Adaptive filters, measured",
         "",
-        f"Made by `{about['command']}` in {about['seconds']} s on {about['cores']} cores (load average {about['load']} at the "
-        f"end), Python {about['python']}, {versions}. Work and calls are exact; seconds and rows/s are of this one run, and "
-        "only their ratios mean anything elsewhere.",
+        f"Made by `{about['command']}` in {about['seconds']} s on {about['cores']} cores (load average {about['load']} "
+        f"at the end), Python {about['python']}, {versions}. Work and calls are exact; seconds and rows/s are of this "
+        "one run, and only their ratios mean anything elsewhere.",
         "",
         "## Targets",
         "",

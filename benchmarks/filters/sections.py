@@ -48,7 +48,7 @@ WORKLOADS: dict[str, Callable[[Size], Workload]] = {
 }
 
 
-# Level one ------------------------------------------------------------------------------------------------------------
+# Level one
 
 
 def engine_section(name: str, size: Size, progress: Progress) -> Section:
@@ -62,13 +62,11 @@ def engine_section(name: str, size: Size, progress: Progress) -> Section:
         contests += [(f"{p}, worst order written", p, best.worst_order) for p in ("written", "agreedy", "auto")]
     task = progress.add_task(f"{name}: engine", total=len(contests) * len(workload))
     runs: dict[str, engine.EngineRun] = {}
-    for label, policy, written in contests:
-        progress.update(task, description=f"{name}: {label}")
-        before = progress.tasks[task].completed
+    for k, (label, policy, written) in enumerate(contests):
+        progress.update(task, description=f"{name}: {label}", completed=k * len(workload))
         runs[label] = engine.run(
             workload, pieces, policy, written=written, advance=lambda rows: progress.advance(task, rows)
         )
-        progress.update(task, completed=before + len(workload))
     rows = [_engine_row(label, run, workload, best) for label, run in runs.items()]
     rows = [_chain_row(workload, best), *rows, *_oracle_rows(workload, best)]
     if name == "fn":
@@ -84,8 +82,9 @@ def engine_section(name: str, size: Size, progress: Progress) -> Section:
     against = " as known beforehand" if workload.known == workload.answer else ""
     section.notes.append(f"Every run gave the rows it must: {n:,} out of {len(workload):,}, sum of ts {chk}{against}.")
     section.notes.append(
-        f"Best per {workload.phases_called}: the best fixed order of each {workload.phase:,} rows. Settled: second halves of "
-        f"the {workload.phases_called}s only. Work and calls include profiling. CPU: this process, rows/s: by the clock."
+        f"Best per {workload.phases_called}: the best fixed order of each {workload.phase:,} rows. Settled: second "
+        f"halves of the {workload.phases_called}s only. Work and calls include profiling. CPU: this process; rows/s: "
+        "by the clock."
     )
     if name == "fn":
         run = runs["agreedy"]
@@ -164,8 +163,8 @@ def _duck_rows(workload: Workload, best: Oracles, section: Section) -> list[dict
     orders = {"worst": best.worst_order, "best": best.static_order}
     runs, price = duck.race(workload, orders)
     section.notes.append(
-        f"DuckDB: one thread, medians of three, its work read off its CPU time at {price * 1e6:.3f} µs per md5 (native code; the same in "
-        "Python is several times dearer, so compare its work, not its seconds)."
+        f"DuckDB: one thread, medians of three, its work read off its CPU time at {price * 1e6:.3f} µs per md5 (native "
+        "code; the same in Python is several times dearer, so compare its work, not its seconds)."
     )
     return [
         _plain_row(
@@ -176,7 +175,7 @@ def _duck_rows(workload: Workload, best: Oracles, section: Section) -> list[dict
     ]  # fmt: skip
 
 
-# Level two ------------------------------------------------------------------------------------------------------------
+# Level two
 
 SPARK_COLUMNS = [
     Column("column", "column"),
@@ -262,10 +261,11 @@ def _rates_section(
     accumulated, reported = own
     assert reported is not None
     section.notes += [
-        f"One call takes {took * 1e6:.1f} µs in this run (measured beside it). Calls of Spark's chains: counted by an accumulator on "
-        f"{onspark.COUNTED_ROWS:,} rows, {' and '.join(f'{c:.3f}' for c in chain_calls.values())} a row. The same accumulator in `agreedy` "
-        f"counted {accumulated:.4f} a row there, its own statistics {reported / onspark.COUNTED_ROWS:.4f}.",
-        "Seconds of a stream are those of its triggers (two files a micro-batch). Output checked row by row in every run.",
+        f"One call takes {took * 1e6:.1f} µs in this run (measured beside it). Calls of Spark's chains: counted by an "
+        f"accumulator on {onspark.COUNTED_ROWS:,} rows, {' and '.join(f'{c:.3f}' for c in chain_calls.values())} a "
+        f"row. The same accumulator in `agreedy` counted {accumulated:.4f} a row there, its own statistics "
+        f"{reported / onspark.COUNTED_ROWS:.4f}.",
+        "Seconds of a stream are those of its triggers, two files each. Every run's output is checked row by row.",
     ]
     return section
 
@@ -282,7 +282,7 @@ def _price(workload: Workload) -> tuple[int, float]:
     return calls, (thread_time() - start) / calls
 
 
-# Nothing to gain, slow drift, no drift ----------------------------------------------------------------------------------
+# Nothing to gain, slow drift, no drift
 
 REGRET_COLUMNS = [
     Column("case", "case"),
@@ -324,7 +324,7 @@ def nothing_section(size: Size, progress: Progress) -> Section:
     section.tables.append(Table("CPU against `written` on the same batches, in turn", REGRET_COLUMNS, rows))
     section.notes += [
         "`written again` is the same policy a second time: what it differs from 1 is noise.",
-        "An Arrow comparison takes nanoseconds a row; there the bookkeeping of any policy can be seen, and no order is worth it.",
+        "An Arrow comparison takes nanoseconds a row: there any bookkeeping shows, and no order is worth it.",
     ]
     return section
 
@@ -377,7 +377,7 @@ def slow_section(size: Size, progress: Progress) -> Section:
         for who in ("agreedy", "auto")
     ]
     section.notes.append(
-        f"Pass rates go up and down between 5 and 95 % in steps of 0.1 % a batch. Blocks: {workload.phase // CHUNK} batches."
+        f"Pass rates go up and down between 5 and 95 % by 0.1 % a batch. Blocks: {workload.phase // CHUNK} batches."
     )
     return section
 

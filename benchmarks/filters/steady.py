@@ -1,7 +1,7 @@
-"""Workloads where nothing drifts: nothing to gain (one predicate; six equal ones), and the plain case (six unequal ones).
+"""Workloads where nothing drifts: nothing to gain (one predicate; six equal ones), and the plain case (six unequal).
 
-`one` and `equal` ask what adapting costs where it can't pay. `rates` is the case a user meets first: predicates of about 3 µs
-that pass 90, 80, 50, 30, 20 and 10 % of the rows, written from the weakest to the strongest.
+`one` and `equal` ask what adapting costs where it can't pay. `rates` is the case a user meets first: predicates of
+about 3 µs that pass 90, 80, 50, 30, 20 and 10 % of the rows, written from the weakest to the strongest.
 """
 
 from __future__ import annotations

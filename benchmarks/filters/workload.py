@@ -98,7 +98,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Oracles:
-    """Exact work of one fixed order and of the best ones, in units per row; `settled` counts only the second half of each phase."""
+    """Exact work per row of the orders that knowing everything would choose; `settled`: second halves only."""
 
     best_static: float
     best_phase: float

@@ -22,7 +22,7 @@ for _number, (_a, _b) in enumerate(PAIRS):
 
 
 def orders(known: bool) -> np.ndarray[Any, Any]:
-    """For each phase and pair the number of key values, by which the kernel ranks; without knowledge, those of phase 0."""
+    """For each phase and pair the number of key values, by which the kernel ranks; unknown, those of phase 0."""
     table = np.array([[DOMAINS[(MATCHING[j] - p) % 3] for j in range(6)] for p in range(3)])
     return table if known else np.broadcast_to(table[0], table.shape).copy()
 

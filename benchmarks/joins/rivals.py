@@ -1,8 +1,8 @@
 """What else one would run: DuckDB and Polars over everything at once, and DuckDB fed in micro-batches.
 
-All of them join by hashing, so the window is made hashable: a tuple falls into a bucket of the window's length, and every
-stream but the first is placed into its neighbours' buckets too; equal buckets are then necessary, times decide. Batch
-engines see all data before they answer: they bound throughput, they have no latency.
+All of them join by hashing, so the window is made hashable: a tuple falls into a bucket of the window's length, and
+every stream but the first is placed into its neighbours' buckets too; equal buckets are then necessary, times decide.
+Batch engines see all data before they answer: they bound throughput, they have no latency.
 """
 
 from __future__ import annotations
@@ -133,5 +133,6 @@ def polars_batch(w: Workload, folder: Path) -> Answer:
 
 def _needed(w: Workload, name: str, known: list[str]) -> bool:
     return any(
-        (f"{a}.{x}" == name and b not in known) or (f"{b}.{y}" == name and a not in known) for a, x, b, y in w.equalities
+        (f"{a}.{x}" == name and b not in known) or (f"{b}.{y}" == name and a not in known)
+        for a, x, b, y in w.equalities
     )

@@ -1,7 +1,7 @@
 """The data and the questions: four workloads made from a seed, each with its SQL for Thalweg and its best order.
 
-Every stream has one tuple per millisecond; what changes, every five seconds, is which of the joins is selective. J and J3
-are drawn number for number as in the project's first comparison of engines, so that the answers found then still apply.
+Every stream has one tuple per millisecond; what changes, every five seconds, is which of the joins is selective. J and
+J3 are drawn number for number as in the project's first comparison of engines, so that the answers found then apply.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def domain(phase: Ints, pair: int) -> Ints:
 
 
 def clique(tuples: int, seed: int) -> dict[str, pa.Table]:
-    """A fifth of the tuples are planted: events that leave, within seconds, one tuple in each stream with equal keys."""
+    """A fifth of the tuples are planted: events that leave, within seconds, a tuple with equal keys in each stream."""
     g = np.random.Generator(np.random.PCG64(seed))
     planted = tuples // 5
     base = g.random(planted) * tuples
@@ -133,10 +133,11 @@ def common_key(tuples: int, seed: int) -> dict[str, pa.Table]:
     g = np.random.Generator(np.random.PCG64(seed))
     times = np.arange(tuples, dtype=np.int32)
     quiet = times // PHASE % 4
-    return {
-        f"s{s}": pa.table({"ts": times, "k": (g.random(tuples) * np.where(quiet == s - 1, 40_000, 4_000)).astype(np.int32)})
-        for s in range(1, 5)
-    }
+    made = {}
+    for s in range(1, 5):
+        keys = _uniform(g, tuples, np.where(quiet == s - 1, 40_000, 4_000))
+        made[f"s{s}"] = pa.table({"ts": times, "k": keys.astype(np.int32)})
+    return made
 
 
 def j3(tuples: int) -> Workload:
@@ -167,7 +168,7 @@ def star(tuples: int, seed: int = 5) -> Workload:
     for t in range(3):
         twice = np.repeat(np.arange(keys, dtype=np.int32), 2)
         data[f"t{t + 1}"] = pa.table({"d": g.permutation(twice), "w": np.arange(2 * keys, dtype=np.int32)})
-    equalities = (*((f"s1", f"d{t}", f"t{t}", "d") for t in (1, 2, 3)), ("s1", "k", "s2", "k"))
+    equalities = (*(("s1", f"d{t}", f"t{t}", "d") for t in (1, 2, 3)), ("s1", "k", "s2", "k"))
     return Workload(f"star5_{tuples // 1000}k", tuples, ("s1", "s2"), ("t1", "t2", "t3"), equalities, WINDOW, data)
 
 
@@ -175,7 +176,7 @@ def star(tuples: int, seed: int = 5) -> Workload:
 
 
 def chain(tuples: int, seed: int = 6) -> Workload:
-    """s1 - s2 - ... - s6, windows of two seconds. One of the five links is selective at a time (0.05 matches, else 1.2)."""
+    """s1 - s2 - ... - s6, windows of two seconds. One of the links is selective at a time (0.05 matches, else 1.2)."""
     g = np.random.Generator(np.random.PCG64(seed))
     times = np.arange(tuples, dtype=np.int32)
     selective = times // PHASE % 5

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 from thalweg.errors import CheckpointError, DefinitionError, PredicateError, QueryError, ThalwegError
 
 if TYPE_CHECKING:
-    from thalweg.api import Predicate, QueryHandle, pred, query, session, where
+    from thalweg.api import Predicate, QueryHandle, pred, query, session, sql, stream, table, where
 
 __version__ = "0.1.0"
 __all__ = [
     "CheckpointError", "DefinitionError", "Predicate", "PredicateError", "QueryError", "QueryHandle", "ThalwegError",
-    "pred", "query", "session", "where",
+    "pred", "query", "session", "sql", "stream", "table", "where",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """The parts that need pyspark are imported when first used: the engine works without."""
-    if name in ("Predicate", "QueryHandle", "pred", "query", "session", "where"):
+    if name in ("Predicate", "QueryHandle", "pred", "query", "session", "sql", "stream", "table", "where"):
         from thalweg import api
 
         return getattr(api, name)

@@ -6,7 +6,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from thalweg.query.inputs import StreamInput, TableInput, micros
 from thalweg.query.predicate import Predicate, pred
+from thalweg.spark import sql as _sql
 from thalweg.spark import where as _where
 from thalweg.spark.session import session
 from thalweg.watch.handle import QueryHandle, query
@@ -40,4 +42,49 @@ def where(
     return _where.where(df, predicates, policy=policy, name=name, seed=seed)
 
 
-__all__ = ["Predicate", "QueryHandle", "pred", "query", "session", "where"]
+def sql(
+    text: str, *, policy: str = "auto", cells: int | None = None, name: str | None = None, seed: int | None = None,
+    **inputs: Any,
+) -> DataFrame:  # fmt: skip
+    """A windowed join of streams and tables, asked in SQL, whose probe orders follow the data.
+
+    Parameters
+    ----------
+    text
+        `SELECT ... FROM s1 [RANGE 10 SECONDS] AS a, s2 b [ROWS 1000], t WHERE ...`. A result appears once, with the newest time
+        of its tuples, if every other tuple is in its own window at that time.
+    policy
+        Who chooses the probe orders: "auto", "written", "agreedy", "lottery" or "chaos".
+    cells
+        Into how many parts the key space is cut; by default as many as there are cores.
+    name
+        Name for `tw.query(name)`.
+    seed
+        Makes sampling repeatable.
+    inputs
+        By the names used in FROM: streams (`tw.stream(df, time=..., lateness=...)`, or a streaming DataFrame with a watermark),
+        tables (static DataFrames), and Python functions used in WHERE.
+
+    Returns
+    -------
+    The columns of SELECT and `result_time`. Static inputs only: a batch DataFrame with the same rows.
+    """
+    return _sql.sql(text, inputs, policy, cells, name, seed)
+
+
+def stream(df: DataFrame, time: str, lateness: str | int = 0, idle: str | int | None = None) -> StreamInput:
+    """A DataFrame as a stream of `tw.sql`.
+
+    `time` is its time column; tuples may come up to `lateness` behind the newest one seen, later ones are counted and left out.
+    With `idle`, a stream that falls silent stops holding back the others' eviction once they are so far ahead in time.
+    """
+    silent = None if idle is None else micros(idle, "idle")
+    return StreamInput(df, time, micros(lateness, "lateness"), silent)
+
+
+def table(df: DataFrame) -> TableInput:
+    """A static DataFrame as a table of `tw.sql`: always in view, read once when the query is made."""
+    return TableInput(df)
+
+
+__all__ = ["Predicate", "QueryHandle", "pred", "query", "session", "sql", "stream", "table", "where"]

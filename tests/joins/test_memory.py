@@ -66,7 +66,7 @@ def test_memory_after_a_hundred_windows_is_that_after_three(name, layout):
 def test_a_stream_that_goes_quiet_keeps_what_may_still_match():
     """Nothing can be dropped on account of one stream's clock alone."""
     sources = {n: Source(SCHEMA, "ts") for n in "abc"}
-    engine = Engine(bind(QUERIES["range"], sources))
+    engine = Engine(bind(QUERIES["range"], sources), slice_rows=64)
     random = np.random.default_rng(12)
     for start in range(0, 4 * WINDOW, BATCH):
         engine.push("a", batch(random, start))

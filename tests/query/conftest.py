@@ -56,7 +56,8 @@ def sources() -> dict[str, Source]:
                        "tags": pa.list_(text), "at": pa.struct({"lat": double, "lon": double})}), time="ts",
         ),
         "weather": Source(
-            pa.schema({"ts": zoned, "origin": text, "wind_speed": double, "visib": double, "day": pa.date32()}), time="ts",
+            pa.schema({"ts": zoned, "origin": text, "wind_speed": double, "visib": double, "day": pa.date32()}),
+            time="ts",
         ),
         "planes": Source(pa.schema({"tailnum": text, "model": text, "seats": i64, "price": pa.decimal128(10, 2)})),
         "airports": Source(pa.schema({"faa": text, "name": text, "Name": text, "alt": double, "order": i32})),

@@ -45,7 +45,7 @@ def test_arrow_and_pandas_functions_get_whole_columns() -> None:
     def pandas(x: pd.Series) -> pd.Series:
         return x > 1
 
-    def quoted(x: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    def quoted(x: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pc.greater(x, 1)])
 
     for f in (arrow, pandas, quoted):
@@ -88,7 +88,7 @@ def test_no_columns() -> None:
 
 @pytest.mark.parametrize("verdict", [1, "yes", 0.0])
 def test_what_is_no_verdict_is_named(verdict: Any) -> None:
-    with pytest.raises(PredicateError, match="f returned .* no verdict"):
+    with pytest.raises(PredicateError, match=r"f returned .* no verdict"):
         holds("f(x)", {"f": lambda x: verdict}, x=[1, 2])
 
 

@@ -30,7 +30,6 @@ def outcome(text: str, sources: dict[str, Source], functions: dict[str, Any]) ->
     try:
         return bind(text, sources, functions)
     except QueryError as error:
-        assert str(error)
         return error
 
 
@@ -82,7 +81,9 @@ def test_soup_of_words(sources: dict[str, Source], functions: dict[str, Any]) ->
 
 @seed(SEED)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(head=st.sampled_from(["", "SELECT ", "SELECT * FROM S WHERE A = ", "SELECT 1 FROM S ["]), tail=st.text(max_size=40))
+@given(
+    head=st.sampled_from(["", "SELECT ", "SELECT * FROM S WHERE A = ", "SELECT 1 FROM S ["]), tail=st.text(max_size=40)
+)
 def test_any_text(head: str, tail: str, sources: dict[str, Source], functions: dict[str, Any]) -> None:
     outcome(head + tail, sources, functions)
 

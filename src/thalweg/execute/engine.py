@@ -26,7 +26,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError, did_you_mean
-from thalweg.execute.batch import Batch
 from thalweg.execute.columns import read, to_arrow
 from thalweg.execute.index import Layout
 from thalweg.execute.joinfabric import BUFFER, Arrival, JoinFabric
@@ -128,6 +127,8 @@ class Engine:
         self._given: set[str] = set()
         self._sink: Callable[[pa.RecordBatch], None] | None = None
         self._chunks: list[pa.RecordBatch] = []
+        self._held: list[Ints] = []
+        self._enough = buffer
         for name, table in (tables or {}).items():
             self._load_table(name, table)
             self._given.add(name)
@@ -149,7 +150,7 @@ class Engine:
         wish = layout.get(entry.alias, "hash") if isinstance(layout, Mapping) else layout
         window, order = entry.window, None
         if entry.is_stream and window.ordered:
-            order = RowOrder(window.rows, window.by)
+            order = RowOrder(window.rows, tuple(self._type(Column(entry.alias, name)) for name in window.by))
         stem = None
         if self.shape.stored(i):
             timed = entry.is_stream and window.kind in ("range", "now")
@@ -331,6 +332,7 @@ class Engine:
         if not len(arrival.partial):
             return
         kept = self._send_in_turn(stage, arrival)
+        self._emit_held(i, arrival)
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
 
@@ -399,10 +401,10 @@ class Engine:
         i, count = stage.number, len(arrival.partial)
         if stage.policy is None:
             return self.fabric.admit(i, arrival)
-        batch = Batch(arrival.rows(self.shape.row_column(i)), self._batches, stage.input.alias)
+        batch = arrival.batch(self._batches, stage.input.alias, self.shape.row_column(i))
         frozen = self._frozen.get(i)
         rusters = stage.policy.route(batch) if frozen is None else [Ruster(None, frozen)]
-        kept, journeys = self.fabric.run(i, arrival, rusters, self._emit)
+        kept, journeys = self.fabric.run(i, arrival, rusters, self._receive)
         visits = Visits(self._batches, count, journeys)
         if frozen is None:
             stage.policy.observe(visits)
@@ -433,7 +435,17 @@ class Engine:
 
     # Results out
 
-    def _emit(self, i: int, arrival: Arrival, chunk: Ints) -> None:
+    def _receive(self, i: int, arrival: Arrival, chunk: Ints) -> None:
+        """Hold results until there are enough of them to be worth a chunk."""
+        self._held.append(chunk.copy())
+        if sum(map(len, self._held)) >= self._enough:
+            self._emit_held(i, arrival)
+
+    def _emit_held(self, i: int, arrival: Arrival) -> None:
+        if not self._held:
+            return
+        chunk = self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
+        self._held = []
         arrays = []
         for _, column, dtype in self._output:
             if column is not None:
@@ -441,8 +453,6 @@ class Engine:
             else:
                 arrays.append(self._result_times(chunk[:, NEWEST], dtype))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        if not arrays:
-            raise DefinitionError("the query has no output columns", hint="select at least one column")
         self._results += len(chunk)
         if self._sink is not None:
             self._sink(batch)
@@ -662,13 +672,14 @@ class Engine:
             if stage.order is not None:
                 waiting, partitions = stage.order.dump()
                 parts[f"order/{alias}"] = write_ipc(waiting)
-                entry["order"] = [stage.order.released, [list(p) for p in partitions]]
+                parts[f"partitions/{alias}"] = write_ipc(partitions)
+                entry["order"] = stage.order.released
             if stage.stem is not None and stage.input.source not in self._given:
                 for part in stage.stem.slices:
                     parts[f"slice/{alias}/{part.number}"] = stage.stem.dump(part)
                     entry["slices"].append({"number": part.number, "since": part.since, "until": part.until})
             record["inputs"][alias] = entry
-        parts["record"] = json.dumps(record, default=str).encode()
+        parts["record"] = json.dumps(record).encode()
         return parts
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
@@ -705,12 +716,12 @@ class Engine:
             stage.rows_in, stage.keyless, stage.rows_built, stage.rows_evicted, stage.work, stage.extra_work,
         ) = entry["counts"]  # fmt: skip
         stage.visits = {k: list(v) for k, v in entry["visits"].items()}
-        if stage.policy is not None and entry["policy"] is not None:
-            if entry["policy"].get("policy") == stage.policy.name:
-                stage.policy.restore(entry["policy"])
+        learned = entry["policy"]
+        if stage.policy is not None and learned is not None and learned.get("policy") == stage.policy.name:
+            stage.policy.restore(learned)
         if stage.order is not None:
-            released, partitions = entry["order"]
-            stage.order.load(read_ipc(parts[f"order/{alias}"]), [tuple(p) for p in partitions], released)
+            waiting, partitions = read_ipc(parts[f"order/{alias}"]), read_ipc(parts[f"partitions/{alias}"])
+            stage.order.load(waiting, partitions, entry["order"])
         if stage.stem is not None:
             for line in entry["slices"]:
                 stage.stem.load(line, parts[f"slice/{alias}/{line['number']}"])

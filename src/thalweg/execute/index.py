@@ -74,32 +74,33 @@ class Index:
     heads: int = 0
     room: int = 0
     latest: int = kernels.FELL + 1
-    entered: dict[int, tuple[Block, int]] = field(default_factory=dict)
-    """Slice number to its block and the rows of it that are in."""
-    seen: tuple[int, int] = (-1, -1)
+    entered: dict[int, int] = field(default_factory=dict)
+    """Slice number to how many of its rows are in."""
+    seen: tuple[int, int, int] = (-1, -1, -1)
+    """Version of the arena, moves and stamp of the run when last in step."""
 
     def sync(self, run: Run, cells: Ints, version: int, links: Arena) -> None:
         """Take in what is new. `version` is that of the arena of the cells: rows move when it changes."""
-        if self.seen == (version, run.stamp):
+        now = (version, run.moves, run.stamp)
+        if self.seen == now:
             return
-        if self._outgrown(run, version):
+        if self._outgrown(run, now):
             self._start(run, links)
         for part in run.slices:
-            _, done = self.entered.get(part.number, (part.block, 0))
+            done = self.entered.get(part.number, 0)
             if done < part.rows:
-                at = part.start - self.base
+                at = part.block.offset - self.base
                 self.latest = self._extend(cells, links.arrays["links"], at + done, at + part.rows)
-                self.entered[part.number] = (part.block, part.rows)
-        self.seen = (version, run.stamp)
+                self.entered[part.number] = part.rows
+        self.seen = now
 
-    def _outgrown(self, run: Run, version: int) -> bool:
+    def _outgrown(self, run: Run, now: tuple[int, int, int]) -> bool:
         """Whether rows moved, more came than there is room for, or most of what is in has been dropped."""
-        if self.block is None or self.seen[0] != version:
+        if self.block is None or self.seen[:2] != now[:2]:
             return True
-        moved = any(self.entered.get(p.number, (p.block, 0))[0] is not p.block for p in run.slices)
-        ends = run.end - self.base > self.room or run.base < self.base
-        dropped = len(self.entered) > 2 * len(run.slices) + 8
-        return moved or ends or dropped
+        if run.end - self.base > self.room or run.base < self.base:
+            return True
+        return len(self.entered) > 2 * len(run.slices) + 8
 
     def _start(self, run: Run, links: Arena) -> None:
         self.release(links)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from thalweg.errors import PredicateError
 from thalweg.execute import kernels
+from thalweg.execute.batch import Batch
 from thalweg.execute.columns import FixedValues, take
 from thalweg.execute.filters import Rows, Verdict
 from thalweg.execute.kernels import EXPIRY, NEWEST
@@ -33,6 +34,8 @@ BUFFER = 1 << 14
 """Partial results that one step hands on at a time."""
 SAMPLE = 64
 """Partial results of a profiled ruster that are counted against each other stem, at each step."""
+_FRESH = np.zeros(kernels.CURSOR, np.int64)
+_FRESH[kernels.AT_CANDIDATE] = kernels.BEGIN
 RIVAL = 2
 """A stem that was not chosen may cost so many times the chosen one while it is counted; then it is known to be worse."""
 
@@ -48,11 +51,31 @@ class Arrival:
     def pick(self, lines: Ints) -> Arrival:
         return Arrival(self.partial[lines], self.data, self.columns)
 
-    def rows(self, column: int) -> pa.RecordBatch:
-        """The tuples on their way as they came; `column` holds their row numbers."""
+    def batch(self, number: int, stream: str, column: int) -> Batch:
+        """What a policy gets to see: the tuples as they came; `column` holds their row numbers."""
         if len(self.partial) == self.data.num_rows:
-            return self.data
-        return self.data.take(pa.array(np.ascontiguousarray(self.partial[:, column])))
+            return Batch(self.data, number, stream)
+        return _PickedBatch(self, column, number, stream)
+
+
+class _PickedBatch(Batch):
+    """Some rows of a batch, copied only if a policy looks at them."""
+
+    __slots__ = ("_arrival", "_column")
+
+    def __init__(self, arrival: Arrival, column: int, number: int, stream: str) -> None:
+        object.__setattr__(self, "_arrival", arrival)
+        object.__setattr__(self, "_column", column)
+        object.__setattr__(self, "number", number)
+        object.__setattr__(self, "stream", stream)
+
+    @property
+    def data(self) -> pa.RecordBatch:
+        rows = np.ascontiguousarray(self._arrival.partial[:, self._column])  # type: ignore[attr-defined]
+        return self._arrival.data.take(pa.array(rows))  # type: ignore[attr-defined]
+
+    def __len__(self) -> int:
+        return len(self._arrival.partial)  # type: ignore[attr-defined]
 
 
 @dataclass(slots=True)
@@ -82,8 +105,8 @@ class _Trip:
     deferred: set[int] = field(default_factory=set)
     passed: NDArray[np.int8] | None = None
     matches: Ints | None = None
-    place: dict[int, int] = field(default_factory=dict)
-    """Profiled rows: row number to place in the ruster."""
+    numbers: Ints | None = None
+    """Row numbers of profiled rows, ascending."""
     trials: list[Trial] = field(default_factory=list)
     sampled: set[int] = field(default_factory=set)
     """Places of the route at which partial results have been sampled."""
@@ -138,8 +161,7 @@ class JoinFabric:
         pipeline, route = trip.pipeline, trip.route
         rows = len(partial)
         if ruster.purpose == "profile":
-            numbers = partial[:, self.shape.row_column(i)].tolist()
-            trip.place = {r: k for k, r in enumerate(numbers)}
+            trip.numbers = np.ascontiguousarray(partial[:, self.shape.row_column(i)])
             trip.passed = np.full((rows, len(pipeline)), UNTRIED, np.int8)
             trip.matches = np.full((rows, len(pipeline)), -1, np.int64)
         first = len(self.shape.filters[i])
@@ -264,7 +286,7 @@ class JoinFabric:
         view = stem.view(step.pattern).between(trip.newest, trip.expiry)
         depth = len(bound) - 1
         out, cursor = self._buffers[depth], self._cursors[depth]
-        cursor[:] = (0, 0, 0, kernels.BEGIN, 0, 0, 0)
+        cursor[:] = _FRESH
         tally.rows_in += len(partial)
         worked = 0
         sampling = trip.matches is not None and k not in trip.sampled
@@ -298,20 +320,18 @@ class JoinFabric:
         first = len(self.shape.filters[trip.input])
         visited = frozenset(trip.route[:k])
         own = self.shape.row_column(trip.input)
-        assert trip.passed is not None and trip.matches is not None
+        assert trip.passed is not None
+        assert trip.matches is not None
+        assert trip.numbers is not None
         alone = len(bound) == 1
-        if alone:
-            # Only rows that were joined completely tell how often they match.
-            places = [trip.place[r] for r in partial[:, own].tolist()]
-            if len(chunk) < len(self._buffers[0]):
-                found = np.zeros(int(partial[:, own].max()) + 1, np.int64)
-                np.add.at(found, chunk[:, own], 1)
-                trip.matches[places, trip.route[k]] = found[partial[:, own]]
-                trip.passed[places, trip.route[k]] = np.where(found[partial[:, own]] > 0, PASSED, DROPPED)
+        if alone and len(chunk) < len(self._buffers[0]):
+            # Only if all matches are in the buffer do they tell how often each row matches.
+            places = np.searchsorted(trip.numbers, partial[:, own])
+            found = np.bincount(np.searchsorted(trip.numbers, chunk[:, own]), minlength=len(trip.numbers))[places]
+            trip.matches[places, trip.route[k]] = found
+            trip.passed[places, trip.route[k]] = found > 0
         also = trip.ruster.also
-        wanted = set(range(len(trip.pipeline))) if also == "all" else set(trip.route[k + 1 : k + 2])
-        if isinstance(also, frozenset):
-            wanted = set(also)
+        wanted = also if isinstance(also, frozenset) else frozenset(trip.route[k + 1 :] if also == "all" else trip.route[k + 1 : k + 2])
         sample = np.ascontiguousarray(partial[:: max(1, len(partial) // SAMPLE)][:SAMPLE])
         for op in trip.pipeline.eligible(visited):
             if op < first or op == trip.route[k] or op not in wanted:
@@ -336,9 +356,9 @@ class JoinFabric:
             tally.extra += rows
             tally.extra_seconds += seconds
             if alone:
-                at = np.array([trip.place[r] for r in sample[:, own].tolist()])[tried]
+                at = np.searchsorted(trip.numbers, sample[tried, own])
                 trip.matches[at, op] = matches[tried]
-                trip.passed[at, op] = np.where(matches[tried] > 0, PASSED, DROPPED)
+                trip.passed[at, op] = matches[tried] > 0
 
     # Checks on candidates
 
@@ -385,11 +405,10 @@ class JoinFabric:
 
     def _verify(self, trip: _Trip, bound: frozenset[int], chunk: Ints) -> Ints:
         """Drop candidates whose hashed keys are equal though their values are not."""
-        for c, coder in enumerate(self.shape.coders):
-            if coder.exact or not len(chunk):
-                continue
+        for c in self.shape.hashed:
+            coder = self.shape.coders[c]
             holders = [i for i in sorted(bound) if c in self.shape.key_columns[i]]
-            if len(holders) < 2:
+            if len(holders) < 2 or not len(chunk):
                 continue
             names = [Column(self.shape.aliases[i], self.shape.key_columns[i][c][0]) for i in holders]
             reference = self.column(trip.input, trip.arrival, chunk, names[0])

@@ -50,8 +50,13 @@ WORK: Final = 5
 """Buckets looked up and candidates examined so far."""
 SURVIVORS: Final = 6
 """Rows with at least one match so far."""
-CURSOR: Final = 7
+TOUCHED: Final = 7
+"""Of no meaning; keeps the compiler from leaving out loads that only warm the cache."""
+CURSOR: Final = 8
 """Length of that record."""
+
+AHEAD: Final = 64
+"""Rows that are looked up together, so that the memory answers for many at once."""
 
 BEGIN: Final = -2
 """AT_CANDIDATE of a bucket not looked up yet."""
@@ -101,64 +106,84 @@ def bucket_of(partial: Ints, row: int, pairs: Ints, runs: Ints, s: int, hashed: 
     return bucket
 
 
+@njit(int64(_matrix, int64, int64, _matrix, _links, _matrix, _matrix, _matrix), cache=True, nogil=True)
+def look_ahead(
+    partial: Ints, first: int, last: int, cells: Ints, links: Links, runs: Ints, pairs: Ints, candidates: Ints
+) -> int:
+    """The first candidate in each run of rows first..last; touches it, so that it is near when it is needed."""
+    touched = 0
+    for s in range(runs.shape[0]):
+        start, head, chain, mask = runs[s, START], runs[s, HEAD], runs[s, NEXT], runs[s, MASK]
+        if mask >= 0:
+            for i in range(first, last):
+                candidates[i - first, s] = links[head + (hash_keys(partial, i, pairs, 0) & mask)]
+        else:
+            for i in range(first, last):
+                candidates[i - first, s] = links[head + bucket_of(partial, i, pairs, runs, s, 0)]
+        for i in range(first, last):
+            r = max(candidates[i - first, s], 0)
+            touched += cells[start + r, EXPIRY] + links[chain + r]
+    return touched
+
+
 @njit(int64(_matrix, _matrix, _links, _matrix, _matrix, _matrix, int64, _matrix, _vector), cache=True, nogil=True)
 def probe(
-    partial: Ints, cells: Ints, links: Links, runs: Ints,
-    pairs: Ints, adds: Ints, number: int, out: Ints, cursor: Ints,
-) -> int:  # fmt: skip
+    partial: Ints, cells: Ints, links: Links, runs: Ints, pairs: Ints, adds: Ints, number: int, out: Ints, cursor: Ints
+) -> int:
     """Join partial results with a stem: write them, extended, to `out`, and how far it came to `cursor`.
 
     `pairs` are the shared keys (column of partial, column of cells), `adds` the keys that become known (column of
     cells, column of partial), `number` the column that takes the row number. Returns the rows written; done once
     `cursor[AT_ROW]` is the number of partial results.
     """
-    written, room, width = 0, out.shape[0], out.shape[1]
+    written, room, width, keys, rows = 0, out.shape[0], out.shape[1], pairs.shape[0], partial.shape[0]
     work, survivors = cursor[WORK], cursor[SURVIVORS]
     s0, wild0, r0, matched = cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE], cursor[MATCHED]
-    for i in range(cursor[AT_ROW], partial.shape[0]):
+    candidates = np.empty((AHEAD, runs.shape[0]), np.int64)
+    first, last = cursor[AT_ROW], cursor[AT_ROW]
+    for i in range(cursor[AT_ROW], rows):
+        if i == last:
+            first, last = i, min(i + AHEAD, rows)
+            cursor[TOUCHED] += look_ahead(partial, first, last, cells, links, runs, pairs, candidates)
         newest, expiry = partial[i, NEWEST], partial[i, EXPIRY]
-        hashed = hash_keys(partial, i, pairs, 0)
         for s in range(s0, runs.shape[0]):
             if runs[s, LAST_EXPIRY] < newest or runs[s, FIRST_TIME] > expiry:
-                wild0, r0 = 0, BEGIN
                 continue
             start, head, chain, wild = runs[s, START], runs[s, HEAD], runs[s, NEXT], runs[s, WILD]
             falling = runs[s, FALLING] == 1
-            bucket = bucket_of(partial, i, pairs, runs, s, hashed)
+            bucket = bucket_of(partial, i, pairs, runs, s, 0) if wild != 0 else 0
             w = wild0
             while True:
                 r = r0
                 if r == BEGIN:
                     work += 1
-                    r = links[head + (bucket | w)]
+                    r = candidates[i - first, s] if w == 0 else int64(links[head + (bucket | w)])
                 while r >= 0:
                     row = start + r
                     end = cells[row, EXPIRY]
                     if end < newest and falling:
                         break
-                    equal = True
-                    for k in range(pairs.shape[0]):
-                        if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
-                            equal = False
+                    fits = end >= newest and cells[row, NEWEST] <= expiry
+                    for k in range(keys):
+                        fits &= cells[row, pairs[k, 1]] == partial[i, pairs[k, 0]]
+                        if not fits:
                             break
-                    if equal:
-                        new, end = max(newest, cells[row, NEWEST]), min(expiry, end)
-                        if new <= end:
-                            if written == room:
-                                cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = i, s, w, r
-                                cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = matched, work, survivors
-                                return written
-                            for c in range(width):
-                                out[written, c] = partial[i, c]
-                            out[written, NEWEST] = new
-                            out[written, EXPIRY] = end
-                            for k in range(adds.shape[0]):
-                                out[written, adds[k, 1]] = cells[row, adds[k, 0]]
-                            out[written, number] = row
-                            written += 1
-                            matched = 1
+                    if fits:
+                        if written == room:
+                            cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = i, s, w, r
+                            cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = matched, work, survivors
+                            return written
+                        for c in range(width):
+                            out[written, c] = partial[i, c]
+                        out[written, NEWEST] = max(newest, cells[row, NEWEST])
+                        out[written, EXPIRY] = min(expiry, end)
+                        for k in range(adds.shape[0]):
+                            out[written, adds[k, 1]] = cells[row, adds[k, 0]]
+                        out[written, number] = row
+                        written += 1
+                        matched = 1
                     work += 1
-                    r = links[chain + r]
+                    r = int64(links[chain + r])
                 r0 = BEGIN
                 w = (w - wild) & wild
                 if w == 0:
@@ -166,7 +191,7 @@ def probe(
             wild0 = 0
         survivors += matched
         s0, matched = 0, 0
-    cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = partial.shape[0], 0, 0, BEGIN
+    cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = rows, 0, 0, BEGIN
     cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = 0, work, survivors
     return written
 

@@ -37,12 +37,15 @@ class RowOrder:
     """
 
     rows: int
-    by: tuple[str, ...] = ()
+    by: tuple[pa.DataType, ...] = ()
+    """Types of the partition columns."""
     released: int = 0
     _times: Ints = field(default_factory=_none)
     _numbers: Ints = field(default_factory=_none)
     _groups: Ints = field(default_factory=_none)
     _known: dict[Any, int] = field(default_factory=dict)
+    """Partition values, in a form in which equal ones are equal, to the partition's number."""
+    _values: list[tuple[Any, ...]] = field(default_factory=list)
 
     def release(self, times: Ints, partitions: list[pa.Array] | None = None) -> tuple[Ints, Ints, Ints]:
         """Take in further tuples, sorted by (time, arrival).
@@ -76,18 +79,29 @@ class RowOrder:
     def _group(self, partitions: list[pa.Array] | None, count: int) -> Ints:
         """A number for each combination of partition values, the same for equal ones ever after."""
         assert partitions is not None
-        values = zip(*(map(canonical, p.to_pylist()) for p in partitions), strict=True)
-        known = self._known
-        return np.fromiter((known.setdefault(v, len(known)) for v in values), np.int64, count)
+        numbers = np.empty(count, np.int64)
+        for k, values in enumerate(zip(*(p.to_pylist() for p in partitions), strict=True)):
+            numbers[k] = self._number(values)
+        return numbers
 
-    def dump(self) -> tuple[pa.Table, list[Any]]:
-        """What waits, and the partitions by number."""
-        table = pa.table({"time": self._times, "number": self._numbers, "group": self._groups})
-        return table, list(self._known)
+    def _number(self, values: tuple[Any, ...]) -> int:
+        key = canonical(values)
+        number = self._known.setdefault(key, len(self._known))
+        if number == len(self._values):
+            self._values.append(values)
+        return number
 
-    def load(self, table: pa.Table, partitions: list[Any], released: int) -> None:
+    def dump(self) -> tuple[pa.Table, pa.Table]:
+        """What waits, and the partitions in the order of their numbers."""
+        waiting = pa.table({"time": self._times, "number": self._numbers, "group": self._groups})
+        columns = {f"by.{k}": pa.array([v[k] for v in self._values], t) for k, t in enumerate(self.by)}
+        return waiting, pa.table(columns)
+
+    def load(self, waiting: pa.Table, partitions: pa.Table, released: int) -> None:
         self._times, self._numbers, self._groups = (
-            np.array(table[name].to_numpy(), np.int64) for name in ("time", "number", "group")
+            np.array(waiting[name].to_numpy(), np.int64) for name in ("time", "number", "group")
         )
-        self._known = {v: i for i, v in enumerate(partitions)}
+        self._known, self._values = {}, []
+        for values in zip(*(c.to_pylist() for c in partitions.columns), strict=True):
+            self._number(values)
         self.released = released

@@ -55,6 +55,10 @@ class Shape:
         self.filters = [self._filters(i, prefiltered, leave) for i in range(len(self.aliases))]
         self.residuals = self._residuals(leave)
         self._steps: dict[tuple[frozenset[int], int], Step] = {}
+        self.hashed = [c for c, coder in enumerate(self.coders) if not coder.exact]
+        """Key classes whose equal codes are not yet equal values."""
+        self._carried = [self._columns_carried(i) for i in range(len(self.aliases))]
+        self._stored = [self._is_stored(i) for i in range(len(self.aliases))]
 
     def _filters(self, i: int, prefiltered: bool, leave: bool) -> list[Judge]:
         ordered = self.query.inputs[i].window.ordered
@@ -108,6 +112,9 @@ class Shape:
 
     def stored(self, i: int) -> bool:
         """Whether another input ever probes this one: tables always, a stream unless it is the only one."""
+        return self._stored[i]
+
+    def _is_stored(self, i: int) -> bool:
         if not self.streams:
             return i != 0
         return i not in self.streams or len(self.streams) > 1
@@ -120,6 +127,9 @@ class Shape:
 
     def carried(self, i: int) -> dict[str, pa.DataType]:
         """Columns of an input that are stored beside its keys: for results, residuals, and comparing hashed keys."""
+        return self._carried[i]
+
+    def _columns_carried(self, i: int) -> dict[str, pa.DataType]:
         wanted = [c.name for c in self.needed if c.input == self.aliases[i]]
         wanted += [c.name for r in self.residuals for c in r.columns if c.input == self.aliases[i]]
         wanted += [n for c, names in self.key_columns[i].items() if not self.coders[c].exact for n in names[:1]]

@@ -61,33 +61,34 @@ class Slice:
 
 @dataclass(eq=False)
 class Run:
-    """Consecutive slices of one layout and their indexes."""
+    """Consecutive slices of one layout and their indexes. What it says of its slices is right after `refresh`."""
 
     layout: Layout
     slices: list[Slice] = field(default_factory=list)
     stamp: int = 0
     """Counts the changes of its slices."""
+    moves: int = 0
+    """Counts how often one of its slices took another block."""
     indexes: dict[Pattern | None, Index] = field(default_factory=dict)
+    base: int = 0
+    end: int = 0
+    first_time: int = 0
+    expiry: int = 0
+    _fresh: tuple[int, int] = (-1, -1)
 
-    @property
-    def base(self) -> int:
-        return min(s.start for s in self.slices)
-
-    @property
-    def end(self) -> int:
-        return max(s.start + s.rows for s in self.slices)
+    def refresh(self, version: int) -> None:
+        """Look at the slices again if they changed, or moved in their arena."""
+        if self._fresh == (version, self.stamp):
+            return
+        self._fresh = (version, self.stamp)
+        self.base = min([s.block.offset for s in self.slices])
+        self.end = max([s.block.offset + s.rows for s in self.slices])
+        self.first_time = min([s.first_time for s in self.slices])
+        self.expiry = max([s.expiry for s in self.slices])
 
     @property
     def capacity(self) -> int:
         return sum(s.capacity for s in self.slices)
-
-    @property
-    def first_time(self) -> int:
-        return min(s.first_time for s in self.slices)
-
-    @property
-    def expiry(self) -> int:
-        return max(s.expiry for s in self.slices)
 
     def index(self, pattern: Pattern, attributes: int) -> Index:
         """The index that serves an access pattern; made when first asked for."""

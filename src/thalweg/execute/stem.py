@@ -101,7 +101,7 @@ class Stem:
 
     @property
     def nbytes(self) -> int:
-        chunks = sum(a.nbytes for s in self.slices for pieces in s.chunks.values() for a in pieces)
+        chunks = sum(int(a.nbytes) for s in self.slices for pieces in s.chunks.values() for a in pieces)
         return self._store.nbytes + self._links.nbytes + chunks
 
     # Build
@@ -206,9 +206,12 @@ class Stem:
             array[fresh.offset : fresh.offset + part.rows] = array[old.offset : old.offset + part.rows]
         self._store.free(old)
         part.block = fresh
+        self._run_of(part).moves += 1
 
     def _run_of(self, part: Slice) -> Run:
-        return next(r for r in reversed(self.runs) if part in r.slices)
+        if part is self.runs[-1].slices[-1]:
+            return self.runs[-1]
+        return next(r for r in self.runs if part in r.slices)
 
     # Probe
 
@@ -220,6 +223,7 @@ class Stem:
         cells = self._store.arrays["cells"]
         indexes = [run.index(pattern, self.attributes) for run in self.runs]
         for run, index in zip(self.runs, indexes, strict=True):
+            run.refresh(self._store.version)
             index.sync(run, cells, self._store.version, self._links)
         table = np.zeros((len(self.runs), kernels.BITS + 2 * len(pattern)), np.int64)
         for line, run, index in zip(table, self.runs, indexes, strict=True):

@@ -82,7 +82,12 @@ def _progress(console: Console, experiments: list[Experiment], quick: bool, seed
 
         def step(experiment: Experiment, trial: Trial) -> None:
             progress.start_task(bars[experiment.name])
-            progress.update(bars[experiment.name], advance=1, description=f"{experiment.title}: {trial.label}")
+            bar = bars[experiment.name]
+            progress.update(bar, advance=1, description=f"{experiment.title}: {trial.label}")
+            if progress.tasks[bar].finished:
+                progress.update(bar, description=experiment.title)
+                if not console.is_terminal:
+                    console.print(f"{experiment.name} is done", highlight=False)
 
         return run(experiments, quick=quick, seed=seed, jobs=jobs, step=step)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, isinf, sqrt
+from math import inf, isinf, isnan, sqrt
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Estimate:
     """A mean, the interval that holds it with 95 % confidence, and how many values stand behind it.
 
     >>> estimate([1.0, 2.0, 3.0])
-    Estimate(mean=2.0, low=-0.4843, high=4.4843, count=3)
+    Estimate(mean=2, low=-0.48434, high=4.4843, count=3)
     >>> print(estimate([1.02, 1.04, 1.03]))
     1.030 ±0.025
     """
@@ -37,11 +37,12 @@ class Estimate:
         return f"Estimate(mean={self.mean:.5g}, low={self.low:.5g}, high={self.high:.5g}, count={self.count})"
 
     def __str__(self) -> str:
+        if isnan(self.mean):
+            return "nothing"
         half = self.high - self.mean
-        mean = "0" if self.mean == 0 else f"{self.mean:,.{max(0, 3 - len(str(int(abs(self.mean)))) + 1)}f}"
-        if isinf(half) or half == 0:
-            return mean
-        return f"{mean} ±{half:,.{max(0, 3 - len(str(int(abs(self.mean)))) + 1)}f}"
+        places = max(0, 4 - len(str(int(abs(self.mean)))))
+        mean = "0" if self.mean == 0 else f"{self.mean:,.{places}f}"
+        return mean if isinf(half) or half < 1e-12 else f"{mean} ±{half:,.{places}f}"
 
 
 def estimate(values: Iterable[float]) -> Estimate:

@@ -1,8 +1,10 @@
 """`auto`: as written until something else is shown to pay; back to as written when it no longer does.
 
-Invariant, the no-regret bound: what is spent on profiling never exceeds `regret` of all work so far plus what adapting has saved, and an
-order is used only while sampled tuples show it to cost less than the written one. So where adapting can't pay, the price is `regret`
-at the most, and it is not even spent where there is nothing to choose (one predicate).
+Invariant, the no-regret bound: a ledger holds all work, what profiling cost, and what adopted orders saved against the written one or
+lost. Profiling may cost `regret` of all work and half of what was saved. An order is followed only while sampled tuples show it to cost
+less than the written one, and while the ledger allows to watch it: losses count against profiling, up to `LOSS` more. So where
+adapting can't pay the price is `regret`; where a stream keeps changing against every choice, `regret` and `LOSS` and what is lost until
+the latest change is noticed. Nothing is spent where only one order is possible.
 
 A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not modelled: the
 comparison is a paired one on the same tuples.
@@ -14,15 +16,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
 from thalweg.optimize.agreedy import BURST, CLUMP, AGreedy
 from thalweg.optimize.policy import Explanation, RouteView, SingleRoute, sampled
 from thalweg.plan import Ruster
-from thalweg.profile.visits import Visits
+from thalweg.profile.visits import DROPPED, Visits
 
 LEAST = 40
 """Profiled tuples before any verdict."""
+LOSS = 0.005
+"""What an adopted order may lose against the written one, as a share of all work, on top of what profiling may cost."""
 CONFIDENCE = 3.0
 """Standard errors by which the saving must be above nothing."""
 
@@ -51,6 +56,8 @@ class Auto(SingleRoute):
         self.spent = 0.0
         self.useful = 0.0
         self.saved = 0.0
+        self._followed = self.order
+        self._unseen = 0
         self._owed = 0.0
         self._worth = (0.0, 0.0, 0.0)
 
@@ -75,9 +82,10 @@ class Auto(SingleRoute):
             Ruster(np.flatnonzero(chosen), self.plan.route, "profile", "all"),
         ]
 
-    def _affordable(self) -> float:
-        """How many tuples the ledger allows to profile now."""
-        allowance = self.regret * (self.useful + self.spent) + self.saved - self.spent
+    def _affordable(self, more: float = 0.0) -> float:
+        """How many tuples the ledger allows to profile now: a share of all work, and half of what was saved, an estimate."""
+        share = self.regret + (LOSS if self.adaptive else more)
+        allowance = share * (self.useful + self.spent) + min(self.saved, 0.5 * self.saved) - self.spent
         if allowance <= 0.0:
             return 0.0
         everything = float(self.greedy.costs.per_row.sum())
@@ -92,6 +100,7 @@ class Auto(SingleRoute):
             for v in journey.visits:
                 self.useful += v.seconds
                 self.spent += v.extra_seconds
+        self._book(visits)
         self.greedy.observe(visits)
         decisions = self.greedy.drain()
         if any(e.kind == "change seen" for e in decisions):
@@ -101,17 +110,36 @@ class Auto(SingleRoute):
         saving, error, cost = self._worth
         if self.adaptive:
             if len(self.greedy.profile) >= LEAST and saving < 0:
-                self._fall_back(cost, cost - saving)
+                self._fall_back("A-Greedy's order no longer costs less than as written", cost, cost - saving)
+            elif self._affordable() < CLUMP:
+                self._fall_back("following a changing stream has cost more than it saved", cost, cost - saving)
             else:
-                self.saved += 0.5 * max(saving, 0.0) * visits.rows  # half: the estimate is the winner's own
                 if self.greedy.order != self.order:
                     last = decisions[-1] if decisions else None
                     self.reorder(
                         self.greedy.order, last.why if last else "A-Greedy's order moved",
                         before=last.estimate_before if last else None, after=last.estimate_after if last else None,
                     )  # fmt: skip
-        elif len(self.greedy.profile) >= LEAST and saving > max(CONFIDENCE * error, self.worthwhile * cost):
+        elif len(self.greedy.profile) >= LEAST and self._affordable(LOSS) >= CLUMP and saving > max(CONFIDENCE * error, self.worthwhile * cost):
             self._adopt(cost, cost - saving)
+
+    def _book(self, visits: Visits) -> None:
+        """Enter what the route in force saved against the written one, or lost, since tuples were last profiled."""
+        if self.adaptive:
+            self._followed = self.order
+            self._unseen += visits.rows
+        if not self._unseen:
+            return
+        written, costs = list(self.pipeline.written), self.greedy.costs.per_row
+        gains = []
+        for journey in visits.journeys:
+            if journey.passed is not None and journey.ruster.also == "all":
+                drops = journey.passed == DROPPED
+                gains.append(_cost(drops, written, costs) - _cost(drops, list(self._followed), costs))
+        if gains:
+            gain = np.concatenate(gains)
+            self.saved += float(gain.mean()) * self._unseen
+            self._unseen = 0
 
     def _saving(self) -> tuple[float, float, float]:
         """Per tuple: what A-Greedy's order saves against the written one, its standard error, the written order's cost."""
@@ -135,11 +163,11 @@ class Auto(SingleRoute):
             kind="adopt", before=before, after=after,
         )  # fmt: skip
 
-    def _fall_back(self, before: float, after: float) -> None:
+    def _fall_back(self, why: str, before: float, after: float) -> None:
         self.adaptive = False
         self.greedy.change.reset()
         self.reorder(
-            self.pipeline.written.operators, "A-Greedy's order no longer costs less than as written",
+            self.pipeline.written.operators, why,
             kind="fall back", before=after, after=before,
         )  # fmt: skip
 
@@ -171,7 +199,8 @@ class Auto(SingleRoute):
         return super().snapshot() | {
             "greedy": self.greedy.snapshot(),
             "adaptive": self.adaptive,
-            "ledger": [self.spent, self.useful, self.saved],
+            "ledger": [self.spent, self.useful, self.saved, self._unseen],
+            "followed": list(self._followed),
             "owed": self._owed,
             "worth": list(self._worth),
         }
@@ -180,9 +209,15 @@ class Auto(SingleRoute):
         super().restore(record)
         self.greedy.restore(record["greedy"])
         self.adaptive = bool(record["adaptive"])
-        self.spent, self.useful, self.saved = record["ledger"]
+        self.spent, self.useful, self.saved, self._unseen = record["ledger"]
+        self._followed = tuple(record["followed"])
         self._owed = record["owed"]
         saving, error, cost = record["worth"]
         self._worth = (saving, error, cost)
 
 
+def _cost(drops: NDArray[np.bool_], order: list[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cost of each tuple under an order: all filters up to and with the first that drops it, or all."""
+    placed = drops[:, order]
+    first = np.where(placed.any(axis=1), placed.argmax(axis=1), len(order) - 1)
+    return np.cumsum(costs[order])[first]

@@ -39,6 +39,10 @@ _INT32, _INT64 = pa.int32(), pa.int64()
 _MICROSECONDS = pa.duration("us")
 
 
+_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_PREDICATES = (exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
+
+
 class OnlySpark(Exception):
     """This node's exact answer is known to Spark alone."""
 
@@ -126,6 +130,8 @@ class _Compiler:
 
     def pair(self, node: exp.Expr, left: exp.Expr, right: exp.Expr) -> tuple[x.Expression, x.Expression]:
         """Two sides of a comparison in their common type."""
+        if isinstance(left, _PREDICATES) or isinstance(right, _PREDICATES):
+            raise OnlySpark(node)  # without parentheses, Spark takes a = b IN (c) for (a = b) IN (c), sqlglot does not
         if self._is_call(left) and not self._is_call(right):
             b = self.value(right)
             a = self.value(left, BOOL if pt.is_boolean(b.type) else None)
@@ -240,10 +246,21 @@ class _Compiler:
     # -- comparisons
 
     def _compare(self, op: Any, node: exp.Expr) -> x.Expression:
+        if op in ("<", "<=", ">", ">="):
+            self._within_bigint(node, node.this, node.expression)
         left, right = self.pair(node, node.this, node.expression)
         if pt.is_null(left.type):
             return x.Constant(BOOL, None)
         return x.Compare(BOOL, op, left, right)
+
+    def _within_bigint(self, node: exp.Expr, *sides: exp.Expr) -> None:
+        """Beside a literal that no bigint can reach, Spark gives true or false even for NULL."""
+        for side in sides:
+            side = side.unnest()
+            if isinstance(side, exp.Literal | exp.Neg) and side.find(exp.Column) is None:
+                found = self.value(side)
+                if isinstance(found, x.Constant) and is_decimal(found.type) and not -(2**63) <= found.value < 2**63:
+                    raise OnlySpark(node)
 
     def _eq(self, node: exp.EQ) -> x.Expression:
         return self._compare("=", node)
@@ -276,6 +293,8 @@ class _Compiler:
         if node.args.get("symmetric"):
             raise OnlySpark(node)
         low, high = node.args["low"], node.args["high"]
+        self._within_bigint(node, node.this, low)
+        self._within_bigint(node, node.this, high)
         a, b = self.pair(node, node.this, low)
         c, d = self.pair(node, node.this, high)
         return x.And(BOOL, x.Compare(BOOL, ">=", a, b), x.Compare(BOOL, "<=", c, d))
@@ -389,6 +408,9 @@ class _Compiler:
         return x.Divide(shared, "%", self.cast(node, a, shared), self.cast(node, b, shared))
 
     def _bits(self, op: Any, node: exp.Expr) -> x.Expression:
+        for side in (node.this, node.expression):
+            if isinstance(side, _BITS) and type(side) is not type(node):
+                raise OnlySpark(node)  # to Spark & binds tighter than ^ and ^ tighter than |, to sqlglot they are equal
         a, b = self.number(node.this), self.number(node.expression)
         if not (pt.is_integer(a.type) and pt.is_integer(b.type)):
             raise OnlySpark(node)
@@ -648,7 +670,7 @@ def _moment(text: str, type: pa.DataType) -> x.Constant | None:
     try:
         if pt.is_date(type) and _DATE.fullmatch(text):
             return x.Constant(type, datetime.date.fromisoformat(text))
-        if is_plain_time(type) and (_DATE.fullmatch(text) or _TIME.fullmatch(text)):
+        if is_plain_time(type) and type.unit == "us" and (_DATE.fullmatch(text) or _TIME.fullmatch(text)):
             return x.Constant(type, datetime.datetime.fromisoformat(text))
     except ValueError:
         return None

@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from thalweg.errors import DefinitionError, PredicateError
-from thalweg.execute.filters import Kind
+from thalweg.execute.filters import Kind, python_values
 from thalweg.query.predicate import UDF_KINDS, OneBatch
 
 _ARROW = (pa.Array, pa.ChunkedArray)
@@ -120,7 +120,7 @@ def call(name: str, kind: Kind, function: Callable[..., Any], arguments: Sequenc
          type: pa.DataType) -> pa.Array:  # fmt: skip
     """Call a function on columns; its results as one array of the given type."""
     if kind == "row":
-        columns = [a.to_pylist() for a in arguments]
+        columns = [python_values(a) for a in arguments]
         returned: Any = [function(*row) for row in zip(*columns, strict=True)] if columns else [
             function() for _ in range(rows)
         ]  # fmt: skip

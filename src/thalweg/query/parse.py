@@ -19,6 +19,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import QueryError
+from thalweg.query.strings import unescaped
 from thalweg.query.underline import Span, misread
 from thalweg.query.windows import Clause, Cut, cut, is_word, span_of, without_istream
 
@@ -28,7 +29,8 @@ _STAND_IN = "thalweg_function_"
 _RESERVED = frozenset(
     ["SELECT", "FROM", "WHERE", "JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE",
      "WHEN", "THEN", "ELSE", "END", "EXISTS", "AS", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "UNION", "EXCEPT",
-     "INTERSECT", "DISTINCT", "ALL", "ANY", "VALUES", "CAST", "INTERVAL", "WINDOW", "OVER", "ISTREAM", "DSTREAM", "RSTREAM"]
+     "INTERSECT", "DISTINCT", "ALL", "ANY", "VALUES", "CAST", "INTERVAL", "WINDOW", "OVER", "ISTREAM", "DSTREAM",
+     "RSTREAM"]
 )  # fmt: skip
 
 
@@ -178,9 +180,12 @@ def _tokens(text: str) -> list[Token]:
         raise _untokenised(text, error) from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
-    for token in tokens:
+    for i, token in enumerate(tokens):
         if token.token_type == TokenType.SEMICOLON:
             raise misread(text, span_of(token), "one query at a time", "leave out all behind the semicolon")
+        if token.token_type == TokenType.STRING and text[token.start] == "'":
+            value = unescaped(text[token.start + 1 : token.end])
+            tokens[i] = Token(TokenType.STRING, value, token.line, token.col, token.start, token.end, token.comments)
     return tokens
 
 

@@ -23,7 +23,9 @@ from pyspark.sql.streaming.listener import (
 
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.plan import Pipeline
+from thalweg.plan.shares import Shares
 from thalweg.query.predicate import Predicate
+from thalweg.query.query import Query
 from thalweg.spark.control import Control
 
 KEEP_REPORTS = 100_000
@@ -61,11 +63,33 @@ class Entry:
 
     def collect(self, seconds: float = 2.0) -> None:
         """Take in what finished batch jobs observed; jobs that have not run yet are left waiting."""
-        for wait in list(self.waiting):
-            texts = wait.texts(seconds)
-            if texts is not None:
-                self.waiting.remove(wait)
-                self.add(texts)
+        _collect(self, seconds)
+
+
+@dataclass
+class JoinEntry:
+    """One named join: what was asked, how it is cut, and all that its tasks reported."""
+
+    name: str
+    policy: str
+    query: Query
+    shares: Shares
+    why: str
+    kind: str
+    streaming: bool
+    left: list[str]
+    """Predicates that Spark evaluates after the join."""
+    reports: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=KEEP_REPORTS))
+    waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=64))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, texts: list[str]) -> None:
+        fresh = [json.loads(t) for t in texts]
+        with self.lock:
+            self.reports.extend(fresh)
+
+    def collect(self, seconds: float = 2.0) -> None:
+        _collect(self, seconds)
 
 
 class _Waiting:
@@ -92,6 +116,14 @@ class _Waiting:
             self._texts = None
 
 
+def _collect(entry: Entry | JoinEntry, seconds: float) -> None:
+    for wait in list(entry.waiting):
+        texts = wait.texts(seconds)
+        if texts is not None:
+            entry.waiting.remove(wait)
+            entry.add(texts)
+
+
 class _Listener(StreamingQueryListener):
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         with board.runs:
@@ -107,7 +139,7 @@ class _Listener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         for metric, row in event.progress.observedMetrics.items():
-            entry = board.entries.get(metric.removeprefix(METRIC)) if metric.startswith(METRIC) else None
+            entry = board.reporting(metric)
             if entry is not None:
                 entry.add(list(row["stats"] or []))
 
@@ -116,7 +148,7 @@ class Board:
     """All named queries of this process."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, Entry | JoinEntry] = {}
         self.started: set[str] = set()
         """Runs of streaming queries whose end has not been heard of; guarded by `runs`."""
         self.runs = threading.Condition()
@@ -127,10 +159,22 @@ class Board:
         """Put a query on the board. The same query again, as inside foreachBatch, goes on where it was."""
         with self._lock:
             old = self.entries.get(entry.name)
-            if old and (old.pipeline, old.policy, old.streaming) == (entry.pipeline, entry.policy, entry.streaming):
+            if isinstance(old, Entry) and (old.pipeline, old.policy, old.streaming) == (entry.pipeline, entry.policy, entry.streaming):
                 return old
             self.entries[entry.name] = entry
             return entry
+
+    def register_join(self, entry: JoinEntry) -> JoinEntry:
+        with self._lock:
+            self.entries[entry.name] = entry
+            return entry
+
+    def reporting(self, metric: str) -> Entry | JoinEntry | None:
+        """The query that an observed metric belongs to: a filter's name, or a join's name and stage."""
+        if not metric.startswith(METRIC):
+            return None
+        name = metric.removeprefix(METRIC)
+        return self.entries.get(name) or self.entries.get(name.rpartition(":")[0])
 
     def listen(self, spark: SparkSession) -> None:
         with self._lock:
@@ -149,10 +193,10 @@ class Board:
         with self.runs:
             self.runs.wait_for(lambda: self.started <= active, seconds)
 
-    def wait_for(self, entry: Entry, observation: Observation) -> None:
+    def wait_for(self, entry: Entry | JoinEntry, observation: Observation) -> None:
         entry.waiting.append(_Waiting(observation))
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> Entry | JoinEntry:
         if name not in self.entries:
             raise DefinitionError(f"no query named '{name}'", hint=did_you_mean(name, self.entries))
         return self.entries[name]

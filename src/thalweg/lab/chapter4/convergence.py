@@ -153,7 +153,7 @@ def _peak_in_the_middle(measured: Measurements) -> Finding:
 
 def _nearly_the_same(measured: Measurements, sigma: float) -> Finding:
     ratio = measured.ratio("cost", {"policy": INDEPENDENT}, {"policy": A_GREEDY}, selectivity=sigma)
-    return check.within({"Independent/A-Greedy": ratio}, {"Independent/A-Greedy": 1.0}, 0.03, target="")
+    return check.within({"Independent/A-Greedy": ratio}, {"Independent/A-Greedy": 1.0}, 0.05, target="")
 
 
 selectivity = Experiment(
@@ -175,11 +175,11 @@ selectivity = Experiment(
     claims=(
         Claim("A-Greedy's lead over Independent is greatest at middle selectivities", _peak_in_the_middle),
         Claim(
-            "At low selectivity the two cost nearly the same (taken here: within 3 % at 0.12)",
+            "At low selectivity the two cost nearly the same (taken here: within 5 % at 0.12)",
             lambda m: _nearly_the_same(m, 0.12),
         ),
         Claim(
-            "At high selectivity the two cost nearly the same (taken here: within 3 % at 0.88)",
+            "At high selectivity the two cost nearly the same (taken here: within 5 % at 0.88)",
             lambda m: _nearly_the_same(m, 0.88),
         ),
     ),
@@ -189,6 +189,7 @@ selectivity = Experiment(
     notes=(
         "n is not given for this figure; 8 is ours. Below 0.113 and above 0.887 independent filters agree on more than "
         "80 % of the tuples already, so the model ends there.",
+        "At selectivity 0.12 A-Greedy's higher p alone makes 3 % (0.005 × 7 further filters over 1.13 evaluations).",
     ),
 )  # fmt: skip
 

@@ -1,0 +1,195 @@
+"""Thalweg on a workload: read Parquet, push micro-batches in time order, collect the results, count and sum them.
+
+Streams take turns, a batch of each; the watermark follows the batches. A policy is a name, or a fixed route, or routes
+that know the phase of each tuple: the oracle, whose table is made by trying every order on every phase (`hindsight`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.joins.workloads import PHASE, Workload
+from thalweg.execute.batch import Batch
+from thalweg.execute.engine import Engine
+from thalweg.optimize.policy import Policy, SingleRoute
+from thalweg.plan import Pipeline, Route, Ruster
+from thalweg.profile.visits import Visits
+from thalweg.query.bind import bind
+from thalweg.query.query import Query, Source
+
+BATCH = 2_500
+"""Milliseconds, hence tuples of each stream, in a micro-batch."""
+Chooser = str | Callable[[Pipeline, int], Policy]
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass over a workload."""
+
+    count: int
+    checksum: int
+    work: float
+    """Buckets looked up and candidates examined, on the way to results."""
+    profiling: float
+    """The same, spent only to learn."""
+    stored: int
+    """Most rows held at the end of a batch."""
+    events: int
+
+    @property
+    def total_work(self) -> float:
+        return self.work + self.profiling
+
+
+def query_of(w: Workload) -> Query:
+    sources = {n: Source(t.schema, "ts" if n in w.streams else None, "ms") for n, t in w.data.items()}
+    return bind(w.sql, sources)
+
+
+def run(w: Workload, folder: Path, policy: Chooser = "auto", *, batch: int = BATCH, seed: int = 0) -> Run:
+    """End to end, from files to one table of results."""
+    tables = {name: pq.read_table(folder / f"{name}.parquet") for name in w.data}
+    return feed(w, tables, policy, batch=batch, seed=seed)
+
+
+def feed(
+    w: Workload, tables: Mapping[str, pa.Table], policy: Chooser = "auto", *, batch: int = BATCH, seed: int = 0,
+    layout: str = "hash",
+) -> Run:  # fmt: skip
+    engine = Engine(query_of(w), policy=policy, seed=seed, layout=layout, tables={t: tables[t] for t in w.tables})
+    found: list[pa.RecordBatch] = []
+    stored = 0
+    for start in range(0, w.tuples, batch):
+        for s in w.streams:
+            engine.push(s, tables[s].slice(start, batch), into=found.append)
+        engine.advance(start + batch, into=found.append)
+        stored = max(stored, sum(x.stem.rows for x in engine.stages if x.stem is not None and x.input.is_stream))
+    engine.close(into=found.append)
+    results = pa.Table.from_batches(found, engine.schema)
+    inputs = engine.stats()["inputs"].values()
+    return Run(
+        results.num_rows, checksum(w, results), sum(i["work"] for i in inputs),
+        sum(i["profiling work"] for i in inputs), stored, len(engine.drain()),
+    )  # fmt: skip
+
+
+def checksum(w: Workload, results: pa.Table) -> int:
+    return sum(k * (pc.sum(results[f"{s}_ts"]).as_py() or 0) for s, k in w.weights().items())
+
+
+# --- orders that are known, not learned -------------------------------------------------------------------------------
+
+
+@dataclass
+class Fixed(SingleRoute):
+    """One route, and a ledger of what it cost in each phase of the data."""
+
+    ledger: dict[int, float] = field(default_factory=dict)
+    name = "fixed"
+
+    def route(self, batch: Batch) -> list[Ruster]:
+        self._phase = int(batch.data.column("ts")[0].as_py()) // PHASE
+        return super().route(batch)
+
+    def observe(self, visits: Visits) -> None:
+        super().observe(visits)
+        spent = sum(v.work for j in visits.journeys for v in j.visits)
+        self.ledger[self._phase] = self.ledger.get(self._phase, 0.0) + spent
+
+
+@dataclass
+class Knowing(SingleRoute):
+    """The oracle: a route for each phase of the data, told in advance."""
+
+    table: Mapping[int, Order] = field(default_factory=dict)
+    name = "oracle"
+
+    def route(self, batch: Batch) -> list[Ruster]:
+        phases = batch.data.column("ts").to_numpy(zero_copy_only=False) // PHASE
+        if len(phases) and phases[0] == phases[-1]:
+            return [Ruster(None, Route(self.table[int(phases[0])]))]
+        return [Ruster(np.flatnonzero(phases == p), Route(self.table[int(p)])) for p in np.unique(phases)]
+
+
+@dataclass(frozen=True)
+class Hindsight:
+    """What every order cost in every phase, by stream."""
+
+    costs: Mapping[str, Mapping[Order, Mapping[int, float]]]
+
+    def best(self, stream: str) -> dict[int, Order]:
+        """The cheapest order of each phase."""
+        orders = self.costs[stream]
+        phases = next(iter(orders.values()))
+        return {p: min(orders, key=lambda o: orders[o].get(p, 0.0)) for p in phases}
+
+    def oracle(self) -> Callable[[Pipeline, int], Policy]:
+        return lambda pipeline, seed: Knowing(pipeline, seed, table=self.best(pipeline.stream))
+
+    def best_fixed(self) -> Callable[[Pipeline, int], Policy]:
+        """The one order that would have been cheapest over all phases."""
+        return self._fixed(min)
+
+    def worst_fixed(self) -> Callable[[Pipeline, int], Policy]:
+        return self._fixed(max)
+
+    def _fixed(self, choose: Any) -> Callable[[Pipeline, int], Policy]:
+        def make(pipeline: Pipeline, seed: int) -> Policy:
+            orders = self.costs[pipeline.stream]
+            return fixed(choose(orders, key=lambda o: sum(orders[o].values())))(pipeline, seed)
+
+        return make
+
+    @property
+    def least_work(self) -> float:
+        return sum(
+            min(costs.get(p, 0.0) for costs in orders.values())
+            for orders in self.costs.values()
+            for p in next(iter(orders.values()))
+        )
+
+
+def fixed(order: Order) -> Callable[[Pipeline, int], Fixed]:
+    def make(pipeline: Pipeline, seed: int) -> Fixed:
+        policy = Fixed(pipeline, seed)
+        policy.plan = policy.plan.with_routes({"": Route(order)})
+        return policy
+
+    return make
+
+
+def hindsight(w: Workload, tables: Mapping[str, pa.Table], most: int = 120) -> Hindsight:
+    """Try every allowed order on all data: as many runs as the stream with most orders has of them."""
+    pipelines: dict[str, Pipeline] = {}
+
+    def look(pipeline: Pipeline, seed: int) -> Policy:
+        pipelines[pipeline.stream] = pipeline
+        return SingleRoute(pipeline, seed)
+
+    Engine(query_of(w), policy=look, tables={t: tables[t] for t in w.tables})
+    allowed = {
+        s: [o for o in permutations(range(len(p))) if p.allows(Route(o))][:most] for s, p in pipelines.items()
+    }  # fmt: skip
+    costs: dict[str, dict[Order, dict[int, float]]] = {s: {} for s in pipelines}
+    for turn in range(max(map(len, allowed.values()))):
+        made: dict[str, Fixed] = {}
+
+        def choose(pipeline: Pipeline, seed: int, turn: int = turn, made: dict[str, Fixed] = made) -> Policy:
+            orders = allowed[pipeline.stream]
+            made[pipeline.stream] = fixed(orders[turn % len(orders)])(pipeline, seed)
+            return made[pipeline.stream]
+
+        feed(w, tables, choose)
+        for s, policy in made.items():
+            costs[s][policy.order] = dict(policy.ledger)
+    return Hindsight(costs)

@@ -1,0 +1,301 @@
+"""A cell on Spark: packed rows of one key in, packed results out, slices in the state store.
+
+State is a map from part names (slices, waiting tuples, one record with the learned plan and all counts) to bytes; a part is written only if it
+changed. Lateness is judged by the watermark that earlier batches left in the state, so a replayed batch judges alike. A worker keeps
+the engine of the last batch in memory as a cache: it is used only if it is exactly the version that the batch starts from, and taken
+out before it is changed, so that a failed or repeated task falls back to the state store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from thalweg.errors import CheckpointError
+from thalweg.execute.engine import Engine
+from thalweg.execute.stem import read_ipc, write_ipc
+from thalweg.plan.shares import Shares
+from thalweg.query.query import Query
+from thalweg.spark.pack import NOTHING, batch_number
+
+OUT_DDL = "blob binary, stats string"
+RECORD = "thalweg"
+"""The part that holds what the cell itself must know: newest times, the query's fingerprint."""
+CHUNK = 1 << 16
+"""Rows of a result blob, about."""
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """What a cell runs. Tables travel with the task, cut to the columns that the query reads."""
+
+    query: Query
+    policy: str
+    seed: int
+    shares: Shares
+    tables: Mapping[str, bytes]
+    idle: Mapping[str, int]
+    """Microseconds of the others' time after which a silent stream no longer holds back eviction, by alias."""
+    name: str
+
+    def engine(self) -> Engine:
+        tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
+        return Engine(
+            self.query, policy=self.policy, seed=self.seed, tables=tables, output="columns", prefiltered=True, leave=True
+        )
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What must not change under a checkpoint, by name."""
+        inputs = {i.alias: f"{i.source} {i.window} {i.spec.schema.to_string()} {i.spec.time}" for i in self.query.inputs}
+        keys = "; ".join(" = ".join(map(str, k.columns)) for k in self.query.keys)
+        return {"query text": self.query.text, "number of cells": str(self.shares.cells), "join keys": keys,
+                "shares": str(self.shares.sizes)} | {f"input '{a}'": v for a, v in inputs.items()}  # fmt: skip
+
+
+@dataclass
+class Warm:
+    """An engine and what the state store holds of it, as of the end of one batch."""
+
+    version: int
+    engine: Engine
+    written: dict[str, bytes]
+    newest: dict[str, int]
+
+
+_warm: dict[tuple[str, int], Warm] = {}
+
+
+class Cell(StatefulProcessor):
+    """The stateful operator of `tw.sql`."""
+
+    def __init__(self, task: CellTask) -> None:
+        self.task = task
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._parts = handle.getMapState("parts", "name string", "content binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # type: ignore[override]
+        started = time.perf_counter()
+        arrived = sorted(rows, key=lambda r: (r.input, r.part))
+        owner = (f"{_query_id()}/{self.task.name}", int(key[0]))
+        warm, loaded = self._open(owner)
+        results = Results()
+        opened = time.perf_counter()
+        run_batch(warm.engine, arrived, warm.newest, self.task.idle, results)
+        joined = time.perf_counter()
+        written = self._save(warm)
+        number = batch_number()
+        if number is not None:
+            warm.version = number
+            _warm[owner] = warm
+        yield from results.rows()
+        yield Row(blob=None, stats=json.dumps(
+            report(warm.engine, key=owner[1], loaded=loaded, written=written, results=results.count,
+                   seconds={"load": opened - started, "join": joined - opened, "save": time.perf_counter() - joined})
+        ))  # fmt: skip
+
+    def _open(self, owner: tuple[str, int]) -> tuple[Warm, str]:
+        number = batch_number()
+        warm = _warm.pop(owner, None)
+        if warm is not None and number is not None and warm.version == number - 1:
+            return warm, "warm"
+        contents = {k[0]: bytes(v[0]) for k, v in self._parts.iterator()} if self._parts.exists() else {}
+        engine = self.task.engine()
+        warm = Warm(-1, engine, {}, {})
+        if not contents:
+            return warm, "new"
+        kept = json.loads(contents.pop(RECORD))
+        self._check(kept["fingerprint"])
+        engine.restore(contents)
+        warm.newest = kept["newest"]
+        warm.written = {k: _digest(v) for k, v in contents.items()}
+        return warm, "state"
+
+    def _check(self, was: Mapping[str, str]) -> None:
+        now = self.task.fingerprint
+        changed = [k for k in {**was, **now} if was.get(k) != now.get(k)]
+        if changed:
+            lines = [f"{k}: was {was.get(k, 'not there')}, is {now.get(k, 'not there')}" for k in changed]
+            raise CheckpointError(
+                f"this checkpoint belongs to another query: changed are {', '.join(changed)}",
+                where="\n".join(lines), hint="restore what changed, or start from a new checkpoint folder",
+            )  # fmt: skip
+
+    def _save(self, warm: Warm) -> int:
+        """Write the parts that changed and remove those that are gone; returns the bytes written."""
+        parts = warm.engine.snapshot()
+        written = 0
+        for name, content in parts.items():
+            digest = _digest(content)
+            if warm.written.get(name) != digest:
+                self._parts.updateValue((name,), (content,))
+                warm.written[name] = digest
+                written += len(content)
+        for name in [n for n in warm.written if n not in parts]:
+            self._parts.removeKey((name,))
+            del warm.written[name]
+        own = json.dumps({"newest": warm.newest, "fingerprint": self.task.fingerprint}).encode()
+        self._parts.updateValue((RECORD,), (own,))
+        return written + len(own)
+
+
+class Results:
+    """Collects results and packs them into blobs."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self.count = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._batches.append(batch)
+            self.count += batch.num_rows
+
+    def blobs(self) -> Iterator[bytes]:
+        held: list[pa.RecordBatch] = []
+        for batch in self._batches:
+            held.append(batch)
+            if sum(b.num_rows for b in held) >= CHUNK:
+                yield write_ipc(pa.Table.from_batches(held))
+                held = []
+        if held:
+            yield write_ipc(pa.Table.from_batches(held))
+
+    def rows(self) -> Iterator[Row]:
+        for blob in self.blobs():
+            yield Row(blob=blob, stats=None)
+
+
+def run_batch(
+    engine: Engine, arrived: list[Row], newest: dict[str, int], idle: Mapping[str, int], results: Results
+) -> None:
+    """Push a batch's tuples in spans of time, oldest first, so that what has expired goes before the rest comes."""
+    tables: dict[str, list[pa.Table]] = {}
+    for row in arrived:
+        if row.newest != NOTHING:
+            newest[row.input] = max(newest.get(row.input, NOTHING), row.newest)
+        if row.blob is not None:
+            tables.setdefault(row.input, []).append(read_ipc(row.blob))
+    marks = watermarks(engine, newest, idle)
+    sorted_by_time: dict[str, tuple[np.ndarray[Any, np.dtype[np.int64]], pa.Table]] = {}
+    for alias, parts in tables.items():
+        table = pa.concat_tables(parts).combine_chunks()
+        clock = engine.feeds[alias].clock
+        assert clock is not None
+        times, valid = clock.read(table.column(str(clock.spec.time)))
+        if valid is not None:
+            times = np.where(valid, times, NOTHING)
+        if len(times) > 1 and (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            times, table = times[order], table.take(pa.array(order))
+        sorted_by_time[alias] = (times, table)
+    for until in spans(engine, [t for t, _ in sorted_by_time.values()]):
+        for alias, (times, table) in sorted_by_time.items():
+            end = int(np.searchsorted(times, until)) if until is not None else len(times)
+            if end:
+                engine.push(alias, table.slice(0, end), into=results.add)
+                sorted_by_time[alias] = (times[end:], table.slice(end))
+        if until is not None:
+            _advance(engine, {alias: min(mark, until) for alias, mark in marks.items()}, results)
+    _advance(engine, marks, results)
+
+
+def spans(engine: Engine, times: list[np.ndarray[Any, np.dtype[np.int64]]]) -> Iterator[int | None]:
+    """Ends of the spans into which a batch is cut: a slice's length each; None is the last, open end."""
+    lengths = [s.stem.length for s in engine.stages if s.stem is not None and s.stem.length]
+    known = [t[t > NOTHING] for t in times]
+    known = [t for t in known if len(t)]
+    if lengths and known and not engine.shape.ordered:
+        first, last = min(int(t[0]) for t in known), max(int(t[-1]) for t in known)
+        length = max(min(lengths), (last - first) // 1000 + 1)
+        yield from range(first + length, last, length)
+    yield None
+
+
+def watermarks(engine: Engine, newest: Mapping[str, int], idle: Mapping[str, int]) -> dict[str, int]:
+    """The watermark of each stream in engine ticks: newest time less lateness, or what the idle time-out grants."""
+    per_micro = 1000 if engine.tick == "ns" else 1
+    streams = {a: f for a, f in engine.feeds.items() if f.clock is not None}
+    latest = max((newest.get(a, NOTHING) for a in streams), default=NOTHING)
+    marks: dict[str, int] = {}
+    for alias, feed in streams.items():
+        assert feed.clock is not None
+        mark = newest.get(alias, NOTHING)
+        if mark != NOTHING:
+            mark -= feed.clock.spec.lateness * per_micro
+        if alias in idle and latest != NOTHING:
+            mark = max(mark, latest - (idle[alias] + feed.clock.spec.lateness) * per_micro)
+        if mark > NOTHING:
+            marks[alias] = mark
+    return marks
+
+
+def _advance(engine: Engine, marks: Mapping[str, int], results: Results) -> None:
+    """Watermarks in ticks; the engine takes them as its sources count, rounded down: never too early."""
+    counted = {a: m // engine.feeds[a].clock.scale for a, m in marks.items()}  # type: ignore[union-attr]
+    if counted:
+        engine.advance(counted, into=results.add)
+
+
+def report(engine: Engine, **more: Any) -> dict[str, Any]:
+    """What the board hears of one cell and batch."""
+    names = {s.input.alias: s.pipeline.names for s in engine.stages}
+    explained = engine.explain()
+    return {
+        "stage": "cell",
+        "batch": batch_number(),
+        **more,
+        "stats": engine.stats(),
+        "routes": {a: e.routes[0].route.named(names[a]) for a, e in explained.items()},
+        "why": {a: e.why for a, e in explained.items()},
+        "events": [e.record() for e in engine.drain()],
+    }
+
+
+def _query_id() -> str:
+    task = TaskContext.get()
+    return str(task.getLocalProperty("sql.streaming.queryId")) if task else "none"
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def batch_cell(task: CellTask) -> Any:
+    """The same for a batch job: all rows of a cell at once, for groupBy().applyInArrow()."""
+
+    def run(table: pa.Table) -> pa.Table:
+        started = time.perf_counter()
+        arrived = [Row(**r) for r in table.to_pylist()]
+        engine, results = task.engine(), Results()
+        streams = {a for a, f in engine.feeds.items() if f.clock is not None}
+        for row in arrived:
+            if row.input not in streams and row.blob is not None:
+                engine.push(row.input, read_ipc(row.blob))
+        ours = sorted((r for r in arrived if r.input in streams), key=lambda r: (r.input, r.part))
+        run_whole(engine, ours, results)
+        lines: list[tuple[bytes | None, str | None]] = [(blob, None) for blob in results.blobs()]
+        lines.append((None, json.dumps(report(engine, key=0, loaded="new", written=0, results=results.count,
+                                              seconds={"join": time.perf_counter() - started}))))  # fmt: skip
+        return pa.table({"blob": pa.array([b for b, _ in lines], pa.binary()),
+                         "stats": pa.array([s for _, s in lines], pa.string())})  # fmt: skip
+
+    return run
+
+
+def run_whole(engine: Engine, arrived: list[Row], results: Results) -> None:
+    """A finite input: nothing is late, and at the end everything that waits comes out."""
+    newest: dict[str, int] = {}
+    run_batch(engine, [Row(**(r.asDict() | {"newest": NOTHING})) for r in arrived], newest, {}, results)
+    engine.close(into=results.add)

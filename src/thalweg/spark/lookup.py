@@ -1,0 +1,68 @@
+"""One stream with filters and tables: each task joins its own rows; no shuffle, no state.
+
+A worker keeps the engine, with the tables it indexed and the routes it learned, for the next task.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from thalweg.execute.engine import Engine
+from thalweg.spark.cell import CellTask, report
+
+Batches = Iterator[pa.RecordBatch]
+
+_engines: dict[tuple[str, str], Engine] = {}
+
+
+@dataclass(frozen=True)
+class LookupTask:
+    """What a task runs on the rows of the stream."""
+
+    cell: CellTask
+    alias: str
+    schema: StructType
+
+    def run(self, batches: Batches) -> Batches:
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        key = (self.cell.name, self.cell.query.text)
+        engine = _engines.pop(key, None) or self.cell.engine()
+        before = engine.stats()
+        rows = results = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            rows += batch.num_rows
+            table = engine.push(self.alias, batch)
+            results += table.num_rows
+            for part in table.cast(schema).to_batches():
+                yield _with_stats(part, None)
+        if rows:
+            yield _told(schema, json.dumps(report(engine, key=0, loaded="warm" if before["batches"] else "new", written=0,
+                                                  results=results, rows=rows, seconds={})))  # fmt: skip
+        _engines[key] = engine
+
+
+def _with_stats(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
+    columns: list[Any] = [*batch.columns, pa.array([text] * batch.num_rows, pa.string())]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema.append(pa.field("stats", pa.string())))
+
+
+def _told(schema: pa.Schema, text: str) -> pa.RecordBatch:
+    return _with_stats(pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema), text)
+
+
+def looker(task: LookupTask) -> Callable[[Batches], Batches]:
+    """A plain function for mapInArrow."""
+
+    def run(batches: Batches) -> Batches:
+        return task.run(batches)
+
+    return run

@@ -1,0 +1,171 @@
+"""Pack: the rows of one input, filtered, placed and put into one Arrow blob for each cell.
+
+So the shuffle and the stateful operator handle a few blobs instead of rows. Every task sends each cell, even one that gets no rows, the
+newest time it saw, so that all cells run in every batch and agree on the watermark.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from thalweg import optimize
+from thalweg.execute.filtercell import FilterCell
+from thalweg.execute.placing import Placing
+from thalweg.execute.shape import Shape
+from thalweg.execute.stem import read_ipc, write_ipc
+from thalweg.execute.times import Clock
+from thalweg.plan import Operator, Pipeline
+from thalweg.plan.shares import Shares
+from thalweg.query.query import Query
+from thalweg.spark.keys import cell_keys
+
+NOTHING = -(1 << 63)
+PACKED = pa.schema(
+    [
+        ("key", pa.int32()), ("input", pa.string()), ("part", pa.int32()), ("rows", pa.int64()), ("newest", pa.int64()),
+        ("blob", pa.binary()), ("stats", pa.string()),
+    ]
+)  # fmt: skip
+PACKED_DDL = "key int, input string, part int, rows long, newest long, blob binary, stats string"
+Batches = Iterator[pa.RecordBatch]
+
+_learned: dict[str, dict[str, Any]] = {}
+"""What this worker's filters had learned when their last task ended; a prior, nothing more."""
+
+
+@dataclass(frozen=True)
+class PackTask:
+    """Packs one input."""
+
+    query: Query
+    alias: str
+    tick: str
+    shares: Shares
+    partitions: int
+    policy: str
+    seed: int
+
+    def run(self, batches: Batches) -> Batches:
+        started = time.perf_counter()
+        shape = Shape(self.query, prefiltered=True, leave=True)
+        i = shape.number[self.alias]
+        spec = shape.query.inputs[i].spec
+        clock = Clock(spec, self.tick) if spec.time is not None else None
+        placing = Placing(shape, self.alias, self.shares)
+        columns = shape.read(i)
+        sieve = self._sieve(shape, i)
+        cells: list[list[pa.RecordBatch]] = [[] for _ in range(self.shares.cells)]
+        newest, rows = NOTHING, 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            rows += batch.num_rows
+            batch = batch.select(columns)
+            if clock is not None:
+                times, valid = clock.read(batch.column(str(spec.time)))
+                known = times if valid is None else times[valid]
+                newest = max(newest, int(known.max())) if len(known) else newest
+            if sieve is not None:
+                batch = sieve.feed(batch)
+            for cell, part in split(batch, placing):
+                cells[cell].append(part)
+        if not rows:
+            return
+        report: dict[str, Any] = {
+            "stage": "pack", "batch": batch_number(), "input": self.alias, "rows": rows,
+            "sent": sum(b.num_rows for c in cells for b in c), "seconds": time.perf_counter() - started,
+        }  # fmt: skip
+        if sieve is not None:
+            _learned[self._key] = sieve.policy.snapshot()
+            report |= {
+                "filters": sieve.pipeline.names, "tally": sieve.tally.record(), "route": list(sieve.policy.plan.route),
+                "events": [e.record() for e in sieve.events],
+            }  # fmt: skip
+        yield self._packed(cells, newest, report)
+
+    @property
+    def _key(self) -> str:
+        return f"{self.query.text}-{self.alias}-{self.policy}"
+
+    def _sieve(self, shape: Shape, i: int) -> FilterCell | None:
+        """The input's own predicates, where they may come before its window."""
+        judges = shape.filters[i]
+        if not judges or shape.query.inputs[i].window.ordered:
+            return None
+        pipeline = Pipeline(self.alias, tuple(Operator(j.name) for j in judges))
+        policy = optimize.make(self.policy, pipeline, self.seed)
+        if self._key in _learned:
+            policy.restore(_learned[self._key])
+        return FilterCell(pipeline, judges, policy)
+
+    def _packed(self, cells: list[list[pa.RecordBatch]], newest: int, stats: dict[str, Any]) -> pa.RecordBatch:
+        task = TaskContext.get()
+        part = task.partitionId() if task else 0
+        lines: list[tuple[Any, ...]] = []
+        for key, parts in zip(cell_keys(self.shares.cells, self.partitions), cells, strict=True):
+            content = write_ipc(pa.Table.from_batches(parts)) if parts else None
+            lines.append((key, self.alias, part, sum(b.num_rows for b in parts), newest, content, None))
+        lines.append((0, self.alias, part, 0, newest, None, json.dumps(stats)))
+        return pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(zip(*lines, strict=True), PACKED, strict=True)],
+            schema=PACKED,
+        )
+
+
+def batch_number() -> int | None:
+    """The micro-batch this task belongs to; None in a batch job."""
+    task = TaskContext.get()
+    number = task.getLocalProperty("streaming.sql.batchId") if task else None
+    return int(number) if number is not None else None
+
+
+def split(batch: pa.RecordBatch, placing: Placing) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a batch by cell; rows that go to several cells come several times."""
+    base, kept = placing.base(batch)
+    if kept is not None and not kept.all():
+        rows = np.flatnonzero(kept)
+        batch, base = batch.take(pa.array(rows)), base[rows]
+    if not batch.num_rows:
+        return
+    if (base == base[0]).all():
+        groups = [(int(base[0]), batch)]
+    else:
+        order = np.argsort(base, kind="stable")
+        cuts = np.flatnonzero(np.diff(base[order])) + 1
+        sorted_batch = batch.take(pa.array(order))
+        starts = [0, *cuts.tolist(), batch.num_rows]
+        groups = [
+            (int(base[order[a]]), sorted_batch.slice(a, b - a)) for a, b in zip(starts[:-1], starts[1:], strict=True)
+        ]
+    for cell, part in groups:
+        for offset in placing.offsets.tolist():
+            yield cell + offset, part
+
+
+def packer(task: PackTask) -> Callable[[Batches], Batches]:
+    """A plain function for mapInArrow."""
+
+    def run(batches: Batches) -> Batches:
+        return task.run(batches)
+
+    return run
+
+
+def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
+    """Turns blobs of results back into rows of the given Arrow schema."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            for content in batch.column("blob").to_pylist():
+                for part in read_ipc(content).cast(schema).to_batches():
+                    yield part
+
+    return run

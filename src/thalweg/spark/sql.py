@@ -1,0 +1,255 @@
+"""Builds the DataFrame of `tw.sql`: pack → cell → unpack, and SELECT by Spark.
+
+Each input is packed on its own and only the packed frames are united, so Spark's rule of one event-time column never bites. Conjuncts over one input that
+are plain SQL run in Spark before packing; those with Python functions run in the pack, adaptively; windows, keys and the rest in the
+cells. One stream with tables only needs no shuffle and no state.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
+
+from thalweg import optimize
+from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.execute.engine import RESULT_TIME
+from thalweg.execute.shape import Shape
+from thalweg.execute.stem import write_ipc
+from thalweg.execute.times import tick_of
+from thalweg.optimize import shares as sharing
+from thalweg.plan.shares import Shares
+from thalweg.query.bind import bind
+from thalweg.query.inputs import StreamInput, TableInput
+from thalweg.query.query import Query, Source
+from thalweg.spark.board import METRIC, JoinEntry, board
+from thalweg.spark.cell import OUT_DDL, Cell, CellTask, batch_cell
+from thalweg.spark.lookup import LookupTask, looker
+from thalweg.spark.pack import PACKED_DDL, PackTask, packer, unpack
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PARTITIONS = "spark.sql.shuffle.partitions"
+DELAY = "spark.watermarkDelayMs"
+LARGE_TABLE = 256 << 20
+
+
+def sql(
+    text: str, inputs: Mapping[str, Any], policy: str, cells: int | None, name: str | None, seed: int | None
+) -> DataFrame:
+    """See `thalweg.sql`."""
+    frames, functions = _sort_out(inputs)
+    if policy not in optimize.names():
+        raise DefinitionError(f"no policy '{policy}'", hint=did_you_mean(policy, optimize.names()))
+    query = bind(text, {n: _source(n, f) for n, f in frames.items()}, functions)
+    used = {i.alias: frames[i.source] for i in query.inputs}
+    # Every input by its own name: the two sides of a self-join have other cells.
+    query = replace(query, inputs=tuple(replace(i, source=i.alias) for i in query.inputs))
+    spark = next(iter(used.values())).df.sparkSession
+    streaming = any(f.df.isStreaming for f in used.values())
+    build = _Build(query, used, spark, streaming, policy, cells, name or _named(query), seed or 0)
+    return build.lookup() if streaming and len(query.streams) == 1 else build.join()
+
+
+def _sort_out(
+    inputs: Mapping[str, Any],
+) -> tuple[dict[str, StreamInput | TableInput], dict[str, Callable[..., Any]]]:
+    """Streams and tables, and functions. A DataFrame with a watermark is a stream, a static one a table."""
+    frames: dict[str, StreamInput | TableInput] = {}
+    functions: dict[str, Callable[..., Any]] = {}
+    for name, given in inputs.items():
+        if isinstance(given, StreamInput | TableInput):
+            frames[name] = given
+        elif hasattr(given, "isStreaming"):
+            frames[name] = _guessed(name, given)
+        elif callable(given):
+            functions[name] = getattr(given, "func", given) if hasattr(given, "evalType") else given
+        else:
+            raise DefinitionError(f"'{name}' is a {type(given).__name__}", hint="give a DataFrame or a function")
+    if not frames:
+        raise DefinitionError("the query has no inputs", hint="give DataFrames by the names used in FROM: tw.sql(text, name=df)")
+    return frames, functions
+
+
+def _guessed(name: str, df: DataFrame) -> StreamInput | TableInput:
+    marked = [f for f in df.schema.fields if DELAY in f.metadata]
+    if marked:
+        return StreamInput(df, marked[0].name, int(marked[0].metadata[DELAY]) * 1000, None)
+    if df.isStreaming:
+        raise DefinitionError(
+            f"'{name}' is a stream without a time", hint=f'{name}=tw.stream(df, time="column", lateness="10 minutes")'
+        )
+    return TableInput(df)
+
+
+def _source(name: str, given: StreamInput | TableInput) -> Source:
+    schema = to_arrow_schema(given.df.schema, timezone="UTC")
+    if isinstance(given, TableInput):
+        if given.df.isStreaming:
+            raise DefinitionError(f"'{name}' is a stream, not a table", hint="use tw.stream")
+        return Source(schema)
+    spelled = {n.lower(): n for n in schema.names}
+    if given.time.lower() not in spelled:
+        raise DefinitionError(f"'{name}' has no time column '{given.time}'", hint=did_you_mean(given.time, schema.names))
+    return Source(schema, time=spelled[given.time.lower()], lateness=given.lateness)
+
+
+def _named(query: Query) -> str:
+    return "sql(" + ", ".join(i.alias for i in query.inputs) + ")"
+
+
+class _Build:
+    """One query on its way to a DataFrame."""
+
+    def __init__(
+        self, query: Query, frames: Mapping[str, StreamInput | TableInput], spark: SparkSession, streaming: bool,
+        policy: str, cells: int | None, name: str, seed: int,
+    ) -> None:  # fmt: skip
+        self.query, self.frames, self.spark, self.streaming = query, frames, spark, streaming
+        self.policy, self.name, self.seed = policy, name, seed
+        self.shape = Shape(query, prefiltered=True, leave=True)
+        self.partitions = int(spark.conf.get(PARTITIONS, "200") or 200)
+        wanted = cells if cells is not None else _cores(spark)
+        if wanted < 1:
+            raise DefinitionError(f"{wanted} cells", hint="at least one")
+        self.shares, self.why = sharing.for_query(query, wanted)
+        times = [i.spec for i in query.streams]
+        self.tick = tick_of(times) if times else "us"
+        self.types = {
+            (a, f.name): f.dataType for a, given in frames.items() for f in given.df.schema.fields
+        }  # fmt: skip
+
+    # Inputs
+
+    def _prepared(self, alias: str) -> DataFrame:
+        """An input with its plain SQL conjuncts applied, cut to the columns that matter."""
+        df: DataFrame = self.frames[alias].df.alias(alias)
+        ordered = self.query.input(alias).window.ordered
+        for f in self.query.filters:
+            if f.input == alias and not f.functions and not ordered:
+                df = df.where(f.text)
+        columns = self.shape.read(self.shape.number[alias])
+        return df.select(*[F.col(f"`{c}`") for c in columns] or [F.lit(True).alias("row")])
+
+    def _tables(self) -> dict[str, bytes]:
+        """Static inputs of a streaming query: read once, they travel with the tasks."""
+        tables = {}
+        for i in self.query.inputs:
+            if not i.is_stream:
+                content = write_ipc(self._prepared(i.alias).toArrow())
+                if len(content) > LARGE_TABLE:
+                    raise DefinitionError(
+                        f"table '{i.alias}' has {len(content) >> 20} MB in the columns that the query reads",
+                        hint="filter it, select fewer columns, or join it with Spark after the streams are joined",
+                    )
+                tables[i.alias] = content
+        return tables
+
+    def _cell_query(self, packed: set[str]) -> Query:
+        """The query without the filters that packing has applied."""
+        done = {a for a in packed if not self.query.input(a).window.ordered}
+        return replace(self.query, filters=tuple(f for f in self.query.filters if f.input not in done))
+
+    # The two ways to run
+
+    def join(self) -> DataFrame:
+        sent = [i.alias for i in self.query.inputs if i.is_stream or not self.streaming]
+        entry = self._register("cells")
+        packs = []
+        for alias in sent:
+            pack = PackTask(self.query, alias, self.tick, self.shares, self.partitions, self.policy, self.seed)
+            packs.append(self._prepared(alias).mapInArrow(packer(pack), PACKED_DDL))
+        packed = self._observed(reduce(DataFrame.unionByName, packs), "pack", entry)
+        tables = self._tables() if self.streaming else {}
+        idle = {
+            a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None
+        }  # fmt: skip
+        task = CellTask(self._cell_query(set(sent)), self.policy, self.seed, self.shares, tables, idle, self.name)
+        grouped = packed.groupBy("key")
+        if self.streaming:
+            self._use_rocksdb()
+            cells = grouped.transformWithState(Cell(task), OUT_DDL, "append", "none")
+        else:
+            cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
+        results = self._observed(cells, "cell", entry)
+        flat = self._flat()
+        return self._selected(results.mapInArrow(unpack(to_arrow_schema(flat, timezone="UTC")), flat))
+
+    def lookup(self) -> DataFrame:
+        """One stream, tables: every task joins its own rows."""
+        entry = self._register("no cells")
+        (stream,) = self.query.streams
+        flat = self._flat()
+        cell = CellTask(self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.name)
+        task = LookupTask(cell, stream.alias, flat)
+        out = StructType([*flat.fields, StructField("stats", StringType())])
+        looked = self._prepared(stream.alias).mapInArrow(looker(task), out)
+        return self._selected(self._observed(looked, "cell", entry))
+
+    def _register(self, kind: str) -> JoinEntry:
+        return board.register_join(
+            JoinEntry(self.name, self.policy, self.query, self.shares, self.why, kind, self.streaming, self.shape.left)
+        )
+
+    def _observed(self, df: DataFrame, stage: str, entry: JoinEntry) -> DataFrame:
+        stats = F.collect_list("stats").alias("stats")
+        if self.streaming:
+            board.listen(self.spark)
+            df = df.observe(f"{METRIC}{self.name}:{stage}", stats)
+        else:
+            observation = Observation(f"{METRIC}{self.name}:{stage}:{uuid.uuid4().hex}")
+            df = df.observe(observation, stats)
+            board.wait_for(entry, observation)
+        return df.where(F.col("stats").isNull()).drop("stats")
+
+    def _use_rocksdb(self) -> None:
+        if self.spark.conf.get(PROVIDER, "") == ROCKSDB:
+            return
+        try:
+            self.spark.conf.set(PROVIDER, ROCKSDB)
+        except Exception as error:
+            raise DefinitionError(
+                "the session does not let Thalweg choose the RocksDB state store, which stateful joins need",
+                hint=f"start the session with {PROVIDER}={ROCKSDB}",
+            ) from error
+
+    # Output
+
+    def _flat(self) -> StructType:
+        """What cells give: the needed columns as `alias.column`, and the result's time."""
+        fields = [StructField(str(c), self.types[c.input, c.name]) for c in self.shape.needed]
+        return StructType([*fields, StructField(RESULT_TIME, self._time_type())])
+
+    def _time_type(self) -> DataType:
+        types = {self.types[i.alias, str(i.spec.time)].simpleString(): self.types[i.alias, str(i.spec.time)]
+                 for i in self.query.streams}  # fmt: skip
+        return next(iter(types.values())) if len(types) == 1 else TimestampType()
+
+    def _selected(self, flat: DataFrame) -> DataFrame:
+        """A struct for each input, so that `alias.column` means what it says; then the predicates left over, then SELECT."""
+        by_alias: dict[str, list[SparkColumn]] = {}
+        for c in self.shape.needed:
+            by_alias.setdefault(c.input, []).append(F.col(f"`{c}`").alias(c.name))
+        df = flat.select(*[F.struct(*columns).alias(a) for a, columns in by_alias.items()], F.col(RESULT_TIME))
+        for text in self.shape.left:
+            df = df.where(text)
+        chosen = [F.expr(o.text).alias(o.name) for o in self.query.output]
+        taken = {o.name.lower() for o in self.query.output}
+        return df.select(*chosen, *([F.col(RESULT_TIME)] if self.query.streams and RESULT_TIME not in taken else []))
+
+
+def _cores(spark: SparkSession) -> int:
+    """The cluster's cores, as far as a session tells."""
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except Exception:
+        return max(1, int(spark.conf.get(PARTITIONS, "2") or 2))  # Connect has no context
+
