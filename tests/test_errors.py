@@ -24,7 +24,11 @@ def test_one_root(kind: type[ThalwegError]) -> None:
     with pytest.raises(ThalwegError) as caught:
         raise kind("a is b", hint="make it c", where="SELECT a\n       ^")
     assert str(caught.value) == "a is b\n  SELECT a\n         ^\n  hint: make it c"
-    assert (caught.value.message, caught.value.hint, caught.value.where) == ("a is b", "make it c", "SELECT a\n       ^")
+    assert (caught.value.message, caught.value.hint, caught.value.where) == (
+        "a is b",
+        "make it c",
+        "SELECT a\n       ^",
+    )
 
 
 def test_a_definition_error_is_a_value_error() -> None:

@@ -34,7 +34,7 @@ def main(
     size = sections.QUICK if quick else sections.FULL
     whole = not quick and not only and level == 2
     folder = out or (Path(__file__).parent if whole else CACHE / "results")
-    console = Console()
+    console = Console() if Console().is_terminal else Console(width=150)
     started = perf_counter()
     made: dict[str, report.Section] = {}
     with Progress(

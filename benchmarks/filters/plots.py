@@ -47,19 +47,20 @@ def draw(
         axis.set_ylim(0, 1.05 * top)
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8)
+    handles, labels = axes[0][0].get_legend_handles_labels()
     for axis in list(axes.flat)[len(shown) :]:
         axis.axis("off")
+        axis.legend(handles, labels, loc="center left", frameon=False, fontsize=10)
+    if len(shown) == len(axes.flat):
+        figure.legend(handles, labels, loc="upper right", ncols=2, frameon=False, fontsize=9)
+    else:  # the panel above the hole has the ticks that its neighbour below would have had
+        axes[-2][-1].tick_params(labelbottom=True)
     for axis in axes[-1]:
         axis.set_xlabel("thousand rows", fontsize=9)
-    if len(shown) % columns:  # the panel above a hole has the ticks that its neighbour below would have had
-        axes[-2][-1].tick_params(labelbottom=True)
-        axes[-2][-1].set_xlabel("thousand rows", fontsize=9)
     for line in axes:
         line[0].set_ylabel(f"{unit} per row", fontsize=9)
-    handles, labels = axes[0][0].get_legend_handles_labels()
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    figure.legend(handles, labels, loc="upper right", ncols=2, frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 0.96))
+    figure.tight_layout(rect=(0, 0, 1, 0.985), h_pad=0.6)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)

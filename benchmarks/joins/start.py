@@ -1,7 +1,7 @@
 """From a new process to the first result: with nothing compiled, and with Numba's cache warm.
 
-The libraries that Thalweg stands on are imported first and told apart, so that its own share is seen. Processor seconds,
-because a start is too short to be timed by the wall on a machine that others use.
+The libraries that Thalweg stands on are imported first and told apart, so that its own share is seen. Processor
+seconds, because a start is too short to be timed by the wall on a machine that others use.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def fixed(order: Order) -> Callable[[Pipeline, int], Fixed]:
     return make
 
 
-def hindsight(w: Workload, tables: Mapping[str, pa.Table], most: int = 120) -> Hindsight:
+def hindsight(w: Workload, tables: Mapping[str, pa.Table], *, batch: int = BATCH, most: int = 120) -> Hindsight:
     """Try every allowed order on all data: as many runs as the stream with most orders has of them."""
     pipelines: dict[str, Pipeline] = {}
 
@@ -189,7 +189,7 @@ def hindsight(w: Workload, tables: Mapping[str, pa.Table], most: int = 120) -> H
             made[pipeline.stream] = fixed(orders[turn % len(orders)])(pipeline, seed)
             return made[pipeline.stream]
 
-        feed(w, tables, choose)
+        feed(w, tables, choose, batch=batch)
         for s, policy in made.items():
             costs[s][policy.order] = dict(policy.ledger)
     return Hindsight(costs)

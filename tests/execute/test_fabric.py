@@ -220,7 +220,9 @@ def check_visits(watched: Watched, rusters: Sequence[Ruster], visits: Visits, co
         else:
             assert journey.passed is None
         told = {v.operator: v for v in journey.visits}
-        assert [v.operator for v in journey.visits] == [op for op in ruster.route if op in told], "in the order of the route"
+        assert [v.operator for v in journey.visits] == [op for op in ruster.route if op in told], (
+            "in the order of the route"
+        )
         for op in ruster.route:
             on_way = [r for r, (tried, _, _) in zip(ruster.rows, lives, strict=True) if (op, True) in tried]
             extra = [r for r, (tried, _, _) in zip(ruster.rows, lives, strict=True) if (op, False) in tried]
@@ -265,7 +267,9 @@ def test_the_simulation_of_the_lab_agrees_with_the_fabric() -> None:
 # --- single cases -----------------------------------------------------------------------------------------------------
 
 
-def run_rows(filters: Sequence[Filter], data: dict[str, Any], route: Sequence[int], *, after: dict[int, set[int]] | None = None) -> list[int]:
+def run_rows(
+    filters: Sequence[Filter], data: dict[str, Any], route: Sequence[int], *, after: dict[int, set[int]] | None = None
+) -> list[int]:
     operators = tuple(Operator(f.name, after=frozenset((after or {}).get(i, ()))) for i, f in enumerate(filters))
     kept, _ = FilterFabric(Pipeline("s", operators), filters).run(
         Batch(pa.record_batch(data)), [Ruster(None, Route(tuple(route)))]
@@ -385,7 +389,9 @@ def test_nothing_to_do() -> None:
     assert empty.run(some, [Ruster(None, Route(()), "profile", "all")])[0].tolist() == [True, True]
     called: list[int] = []
     one = FilterFabric(Pipeline("s", (Operator("p"),)), [Filter("p", lambda x: called.append(x) or True, ("x",))])
-    kept, visits = one.run(none, [Ruster(None, Route((0,))), Ruster(np.zeros(0, np.int64), Route((0,)), "profile", "all")])
+    kept, visits = one.run(
+        none, [Ruster(None, Route((0,))), Ruster(np.zeros(0, np.int64), Route((0,)), "profile", "all")]
+    )
     assert (kept.tolist(), visits.rows, visits.journeys, called) == ([], 0, (), [])
 
 

@@ -30,7 +30,9 @@ def expected(case: FilterCase, predicate: int, rows: list[int]) -> tuple[list[bo
 
 def check_against_loop(case: FilterCase, predicate: int, rows: list[int] | None) -> None:
     everyone = list(range(len(case.rows))) if rows is None else rows
-    verdict = case.predicates[predicate].filter().evaluate(case.data, None if rows is None else np.array(rows, np.int64))
+    verdict = (
+        case.predicates[predicate].filter().evaluate(case.data, None if rows is None else np.array(rows, np.int64))
+    )
     holds, errors = expected(case, predicate, everyone)
     assert verdict.holds.dtype == np.bool_
     assert verdict.holds.tolist() == holds
@@ -261,14 +263,18 @@ def test_nonsense_on_one_row_is_that_rows_error() -> None:
         return "three" if x == 3 else x > 1
 
     by_row = Filter("p", odd, ("x",)).evaluate(batch, None)
-    by_pandas = Filter("p", lambda s: pd.Series([odd(v) for v in s], dtype=object), ("x",), "pandas").evaluate(batch, None)
+    by_pandas = Filter("p", lambda s: pd.Series([odd(v) for v in s], dtype=object), ("x",), "pandas").evaluate(
+        batch, None
+    )
     for verdict in (by_row, by_pandas):
         assert list(verdict.errors) == [2]
         assert "str ('three')" in str(verdict.errors[2])
         assert verdict.holds.tolist() == [False, True, True, True]
 
 
-@pytest.mark.parametrize("said", [[True], [], [True] * 9, np.ones((8, 2), bool), np.array(True), pa.chunked_array([], pa.bool_())])
+@pytest.mark.parametrize(
+    "said", [[True], [], [True] * 9, np.ones((8, 2), bool), np.array(True), pa.chunked_array([], pa.bool_())]
+)
 @pytest.mark.parametrize("kind", ["arrow", "pandas"])
 def test_another_number_of_verdicts_is_raised_at_once(kind: Any, said: Any) -> None:
     with pytest.raises(WrongCount, match="'short' was given 8 rows and returned (0|1|9|an array of shape)"):

@@ -151,6 +151,8 @@ def sql(part: Predicate | Term) -> str:
 
 def constant(value: Any) -> str:
     match value:
+        case bool():
+            return str(value).lower()
         case str():
             return "'" + value.replace("'", "''") + "'"
         case date():

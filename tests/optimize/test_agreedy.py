@@ -55,8 +55,12 @@ def filters(count: int) -> Pipeline:
 @pytest.mark.parametrize("seed", range(40))
 def test_the_greedy_invariant_holds_on_the_window_after_every_batch(seed: int) -> None:
     random = np.random.default_rng(seed)
-    pipeline = make_pipeline(Seeded(seed), int(random.integers(2, 8))) if seed % 2 else filters(int(random.integers(2, 8)))
-    policy = AGreedy(pipeline, seed, window=int(random.integers(20, 200)), follow=False, alpha=(1.0, 0.9)[seed % 3 == 0])
+    pipeline = (
+        make_pipeline(Seeded(seed), int(random.integers(2, 8))) if seed % 2 else filters(int(random.integers(2, 8)))
+    )
+    policy = AGreedy(
+        pipeline, seed, window=int(random.integers(20, 200)), follow=False, alpha=(1.0, 0.9)[seed % 3 == 0]
+    )
     costs = random.choice([1.0, 2.0, 5.0, 20.0], len(pipeline))
     for _ in range(12):
         rates = random.random(len(pipeline))
@@ -80,7 +84,9 @@ def test_events_say_who_takes_whose_place_and_what_it_is_worth() -> None:
             order, version = policy.plan.route.named(policy.pipeline.names), policy.plan.version
             policy.observe(profiled(policy.plan.route, correlated(random, 30, random.random(5), 0.4), np.ones(5)))
             for event in policy.drain():
-                assert (event.before, event.version) == (order, version + 1), "one correction takes up where the last ended"
+                assert (event.before, event.version) == (order, version + 1), (
+                    "one correction takes up where the last ended"
+                )
                 was, now = event.before.split(" → "), event.after.split(" → ")
                 first = next(i for i in range(5) if was[i] != now[i])
                 assert event.why.startswith(f"'{now[first]}' drops more per cost than '{was[first]}'")
@@ -118,9 +124,7 @@ def test_worked_example() -> None:
 
 def test_guards_stay_before_what_they_guard() -> None:
     """The guarded filter drops nearly everything and would go first; it goes right behind its guard instead."""
-    pipeline = Pipeline(
-        "s", (Operator("a"), Operator("b"), Operator("guard"), Operator("best", after=frozenset({2})))
-    )
+    pipeline = Pipeline("s", (Operator("a"), Operator("b"), Operator("guard"), Operator("best", after=frozenset({2}))))
     policy = AGreedy(pipeline, follow=False)
     bits = correlated(np.random.default_rng(1), 500, np.array([0.7, 0.8, 0.95, 0.02]), 0.0)
     policy.observe(profiled(policy.plan.route, bits, np.ones(4)))
@@ -182,9 +186,7 @@ def drifting(seed: int, batches: int, rows: int = 1000) -> tuple[np.ndarray, lis
     random = np.random.default_rng(seed)
     start = np.array([0.1, 0.3, 0.7, 0.9])
     step = np.array([0.0008, 0.0004, -0.0004, -0.0008])
-    pieces = [
-        correlated(random, rows, np.clip(start + k * step, 0.02, 0.98), 0.3) for k in range(batches)
-    ]
+    pieces = [correlated(random, rows, np.clip(start + k * step, 0.02, 0.98), 0.3) for k in range(batches)]
     spans = [(a, min(a + 50, batches)) for a in range(0, batches, 50)]
     return np.concatenate(pieces), spans
 
@@ -220,7 +222,13 @@ def test_a_step_is_found_at_once_and_profiled_afresh(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("rates", "together"),
-    [((0.5,) * 6, 0.0), ((0.5,) * 6, 0.7), ((0.5, 0.51, 0.5, 0.49, 0.5, 0.5), 0.3), ((0.98,) * 4, 0.0), ((0.05,) * 4, 0.0)],
+    [
+        ((0.5,) * 6, 0.0),
+        ((0.5,) * 6, 0.7),
+        ((0.5, 0.51, 0.5, 0.49, 0.5, 0.5), 0.3),
+        ((0.98,) * 4, 0.0),
+        ((0.05,) * 4, 0.0),
+    ],
     ids=["equal", "equal and correlated", "nearly equal", "nearly all pass", "nearly all drop"],
 )
 @pytest.mark.parametrize("policy", ["agreedy", "auto"])
@@ -232,13 +240,15 @@ def test_no_flapping_on_a_stationary_stream(policy: str, rates: tuple[float, ...
         r = run(policy, bits, [1.0] * len(rates), seed=seed, batch=2000)
         reorders += r.reorders
         tuples += len(bits)
-    assert reorders / tuples * 1e6 <= 12, f"{reorders} changes of order in {tuples:,} tuples"
+    assert reorders / tuples * 1e6 <= 6, f"{reorders} changes of order in {tuples:,} tuples"
 
 
 def test_the_thesis_algorithm_flaps_where_following_does_not() -> None:
     """Why `evidence` and `worthwhile` are there: the same ties under the thesis' own test."""
     bits = correlated(np.random.default_rng(0), 300_000, np.full(6, 0.5), 0.0)
-    assert run("agreedy", bits, [1.0] * 6, follow=False, p=0.05).reorders > 10 * max(run("agreedy", bits, [1.0] * 6).reorders, 1)
+    assert run("agreedy", bits, [1.0] * 6, follow=False, p=0.05).reorders > 10 * max(
+        run("agreedy", bits, [1.0] * 6).reorders, 1
+    )
 
 
 def test_profiling_follows_what_is_known() -> None:
@@ -258,11 +268,17 @@ def test_profiling_follows_what_is_known() -> None:
 def test_explains_margins_in_the_words_of_the_pipeline() -> None:
     policy = AGreedy(filters(3))
     assert policy.explain().why == "no tuple profiled yet: as written"
-    policy.observe(profiled(policy.plan.route, correlated(np.random.default_rng(0), 200, np.array([0.2, 0.5, 0.9]), 0.0), np.ones(3)))
+    policy.observe(
+        profiled(
+            policy.plan.route, correlated(np.random.default_rng(0), 200, np.array([0.2, 0.5, 0.9]), 0.0), np.ones(3)
+        )
+    )
     told = policy.explain()
     assert [round(o.pass_rate, 1) for o in told.operators] == [0.2, 0.5, 0.9]
     assert "nearest rival: 'f1'" in told.to_change
-    assert told.routes[0].estimate == pytest.approx(order_work(policy.profile.bits == 0, policy.order, [1.0] * 3) / 200, rel=0.2)
+    assert told.routes[0].estimate == pytest.approx(
+        order_work(policy.profile.bits == 0, policy.order, [1.0] * 3) / 200, rel=0.2
+    )
 
 
 def test_best_order_is_the_best_of_all() -> None:

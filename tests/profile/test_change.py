@@ -55,9 +55,7 @@ def test_false_alarms_with_shares_near_0_and_1_are_rare_too() -> None:
     assert alarms <= 4
 
 
-@pytest.mark.parametrize(
-    ("rate", "batches"), [(0.5, 1), (0.4, 2), (0.36, 8)], ids=["large step", "step", "small step"]
-)
+@pytest.mark.parametrize(("rate", "batches"), [(0.5, 1), (0.4, 2), (0.36, 8)], ids=["large step", "step", "small step"])
 def test_delay_on_a_step(rate: float, batches: int) -> None:
     delays = []
     for seed in range(20):

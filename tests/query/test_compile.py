@@ -381,12 +381,17 @@ def test_spark_raises_and_answers_alike_at_the_edges(frame: Any) -> None:
             edge.selectExpr(f"NOT NOT ({text}) AS c").collect()
 
 
-TEXTS = [r"'it''s'", r"'a\\b'", r"'a\_b'", r"'a\%b'", r"'\n\t\r\b\0\Z'", r"'\x\q\''", r"'\u00e9\U0001F600\101\777\1'", r"'\\\\'",
+TEXTS = [r"'it''s'", r"'a\\b'", r"'a\_b'", r"'a\%b'", r"'\n\t\r\b\0\Z'", r"'\x\q\''", r"'\u00e9\U0001F600\101\777\1'",
+         r"'\\\\'",
          r"r'a\nb'", "'a' 'b'", "'日本'", r"'\u12'", "'two\nlines'"]  # fmt: skip
-LOOSE = ["i32 | j32 & 6 = i32", "i32 & j32 ^ 3 = 1", "NOT b = c", "! b = c", "b = c IS NULL", "b AND c OR b = c", "i32 < j32 IS TRUE",
-         "- i32 * j32 + 2 > i64 - j64 - 1", "i32 BETWEEN 1 AND 2 AND b", "i32 + 1 IN (1, 2) OR c", "NOT i32 IN (1) AND c",
-         "b = (i32 IN (1, 2))", "s || t = t", "i32 % 3 * 2 = 2", "NOT b IS NULL", "i32 = j32 = b", "b <> c = b", "b = c <=> b",
-         "i32 - 1 - j32 = 0", "b OR c AND NOT b OR c", "s LIKE 'a%' OR b", "CASE WHEN b THEN c END AND b OR c"]  # fmt: skip
+LOOSE = ["i32 | j32 & 6 = i32", "i32 & j32 ^ 3 = 1", "NOT b = c", "! b = c", "b = c IS NULL", "b AND c OR b = c",
+         "i32 < j32 IS TRUE",
+         "- i32 * j32 + 2 > i64 - j64 - 1", "i32 BETWEEN 1 AND 2 AND b", "i32 + 1 IN (1, 2) OR c",
+         "NOT i32 IN (1) AND c",
+         "b = (i32 IN (1, 2))", "s || t = t", "i32 % 3 * 2 = 2", "NOT b IS NULL", "i32 = j32 = b", "b <> c = b",
+         "b = c <=> b",
+         "i32 - 1 - j32 = 0", "b OR c AND NOT b OR c", "s LIKE 'a%' OR b",
+         "CASE WHEN b THEN c END AND b OR c"]  # fmt: skip
 
 
 @pytest.mark.spark

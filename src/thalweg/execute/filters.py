@@ -1,8 +1,8 @@
 """Filters: one predicate of one input, evaluated on chosen rows of a batch.
 
-A predicate is called only with the rows it is given, never with none. NULL is not true. A row on which it raises, or says
-something that is no boolean, gets no verdict but an error that the fabric may forgive; the rows of a vectorised predicate are
-halved until those rows are found. A wrong number of verdicts is no row's fault and is raised at once.
+A predicate is called only with the rows it is given, never with none. NULL is not true. A row on which it raises, or
+says something that is no boolean, gets no verdict but an error that the fabric may forgive; the rows of a vectorised
+predicate are halved until those rows are found. A wrong number of verdicts is no row's fault and is raised at once.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import int32, int64, njit, uint8
+from numba import int32, int64, njit, types, uint8
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -67,6 +67,9 @@ FELL: Final = -(1 << 63) + 1
 _matrix = int64[:, ::1]
 _vector = int64[::1]
 _links = int32[::1]
+# Buffers that came in a message must not be written to, and NumPy says so of arrays over them.
+_read_bytes = types.Array(uint8, 1, "C", readonly=True)
+_read_vector = types.Array(int64, 1, "C", readonly=True)
 
 
 @njit(int64(int64), cache=True, nogil=True, inline="always")
@@ -276,7 +279,7 @@ def extend_bits(
     return latest
 
 
-@njit((uint8[::1], _vector, _vector), cache=True, nogil=True)
+@njit((_read_bytes, _read_vector, _vector), cache=True, nogil=True)
 def hash_bytes(data: Bytes, offsets: Ints, out: Ints) -> None:
     """A 64-bit hash of each byte string `data[offsets[i]:offsets[i + 1]]`, eight bytes at a time."""
     for i in range(out.shape[0]):

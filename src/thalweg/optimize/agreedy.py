@@ -108,7 +108,7 @@ class AGreedy(Profiling):
             place = self._violation(place + 1)
 
     def _violation(self, start: int) -> int | None:
-        """The first place from `start` on where a later filter drops more of the remaining tuples per cost (section 11.4 of figure 4.6)."""
+        """The first place from `start` on where a later filter drops more of the remaining tuples per cost (figure 4.6)."""
         V, a = self.view.V, self.costs.per_row[self.view.order]
         rank = V / a
         for i in range(start, len(a) - 1):

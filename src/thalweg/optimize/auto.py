@@ -1,13 +1,14 @@
 """`auto`: as written until something else is shown to pay; back to as written when it no longer does.
 
-Invariant, the no-regret bound: a ledger holds all work, what profiling cost, and what adopted orders saved against the written one or
-lost. Profiling may cost `regret` of all work and half of what was saved. An order is followed only while sampled tuples show it to cost
-less than the written one, and while the ledger allows to watch it: losses count against profiling, up to `LOSS` more. So where
-adapting can't pay the price is `regret`; where a stream keeps changing against every choice, `regret` and `LOSS` and what is lost until
-the latest change is noticed. Nothing is spent where only one order is possible.
+Invariant, the no-regret bound: a ledger holds all work, what profiling cost, and what adopted orders saved against the
+written one or lost. Profiling may cost `regret` of all work and half of what was saved. An order is followed only while
+sampled tuples show it to cost less than the written one, and while the ledger allows to watch it: losses count against
+profiling, up to `LOSS` more. So where adapting can't pay, the price is `regret`; where a stream keeps changing against
+every choice, it is `regret` and `LOSS` and what is lost until the latest change is noticed. Nothing is spent where only
+one order is possible.
 
-A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not modelled: the
-comparison is a paired one on the same tuples.
+A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not
+modelled: the comparison is a paired one on the same tuples.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Auto(SingleRoute):
         ]
 
     def _affordable(self, more: float = 0.0) -> float:
-        """How many tuples the ledger allows to profile now: a share of all work, and half of what was saved, an estimate."""
+        """How many tuples the ledger allows to profile now. Of what was saved only half counts: it is an estimate."""
         share = self.regret + (LOSS if self.adaptive else more)
         allowance = share * (self.useful + self.spent) + min(self.saved, 0.5 * self.saved) - self.spent
         if allowance <= 0.0:
@@ -104,7 +105,10 @@ class Auto(SingleRoute):
         self.greedy.observe(visits)
         decisions = self.greedy.drain()
         if any(e.kind == "change seen" for e in decisions):
-            self._events += [replace(e, policy=self.name, version=self.plan.version) for e in decisions[:1]]
+            here = self.plan.route.named(self.pipeline.names)  # A-Greedy's own order need not be in force
+            self._events += [
+                replace(e, policy=self.name, version=self.plan.version, before=here, after=here) for e in decisions[:1]
+            ]
         if decisions or any(j.passed is not None for j in visits.journeys):
             self._worth = self._saving()
         saving, error, cost = self._worth
@@ -120,7 +124,11 @@ class Auto(SingleRoute):
                         self.greedy.order, last.why if last else "A-Greedy's order moved",
                         before=last.estimate_before if last else None, after=last.estimate_after if last else None,
                     )  # fmt: skip
-        elif len(self.greedy.profile) >= LEAST and self._affordable(LOSS) >= CLUMP and saving > max(CONFIDENCE * error, self.worthwhile * cost):
+        elif (
+            len(self.greedy.profile) >= LEAST
+            and saving > max(CONFIDENCE * error, self.worthwhile * cost)
+            and self._affordable(LOSS) >= CLUMP
+        ):
             self._adopt(cost, cost - saving)
 
     def _book(self, visits: Visits) -> None:
@@ -144,16 +152,18 @@ class Auto(SingleRoute):
     def _saving(self) -> tuple[float, float, float]:
         """Per tuple: what A-Greedy's order saves against the written one, its standard error, the written order's cost."""
         profile, costs = self.greedy.profile, self.greedy.costs.per_row
-        logged, total = len(profile), len(profile) + profile.passed
-        if not logged:
+        if not len(profile):
             return 0.0, 0.0, 0.0
-        written = profile.calls(self.pipeline.written.operators)
-        fewer = written - profile.calls(self.greedy.order)
-        difference = fewer @ costs
-        cost = ((written @ costs).sum() + profile.passed * costs.sum()) / total
+        total = len(profile) + profile.passed
+        written, rival = self.pipeline.written.operators, self.greedy.order
+        cost = profile.cost(written, costs)
+        if rival == written:
+            return 0.0, 0.0, cost
+        difference = profile.costs(written, costs) - profile.costs(rival, costs)
+        fewer = profile.met(written) - profile.met(rival)
         # Chance in the tuples sampled, and in the costs measured.
-        error = np.sqrt((difference**2).sum() + ((fewer.sum(axis=0) * costs * self.greedy.costs.error) ** 2).sum()) / total
-        return float(difference.sum() / total), float(error), float(cost)
+        error = np.sqrt((difference**2).sum() + ((fewer * costs * self.greedy.costs.error) ** 2).sum()) / total
+        return float(difference.sum() / total), float(error), cost
 
     def _adopt(self, before: float, after: float) -> None:
         self.adaptive = True

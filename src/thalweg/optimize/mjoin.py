@@ -29,6 +29,15 @@ UNIT = 1e-8
 """Seconds that one unit of work (a bucket looked up, a candidate examined) stands for, to weigh filters against stems."""
 
 
+SHARE = 0.1
+"""Share of what a new order saves that may be spent on further scouts."""
+CHANGE = 4.0
+"""How far off an observation must be to be called a change rather than noise."""
+
+Seen = tuple[frozenset[int], int, int, float, float]
+"""An observation: visited before, operator, rows in, rows out, work."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Reach:
     """Operators to append next, and what they do together to a row."""
@@ -53,7 +62,7 @@ class MJoinGreedy(SingleRoute):
 
     >>> from thalweg.plan import Operator, Pipeline
     >>> policy = MJoinGreedy(Pipeline("a", (Operator("b", "stem"), Operator("c", "stem"))))
-    >>> policy.learn([(frozenset(), 0, 16, 800, 880.0), (frozenset(), 1, 16, 32, 112.0)])
+    >>> policy.learn([(frozenset(), 0, 16, 800, 880.0)], [(frozenset(), 1, 16, 32, 112.0)])
     >>> policy.plan.route.named(policy.pipeline.names)
     'c → b'
     """
@@ -62,7 +71,7 @@ class MJoinGreedy(SingleRoute):
     scouts: int = 16
     more: int = 48
     """Further scouts once the first ones say that something changed."""
-    regret: float = 0.05
+    regret: float = 0.03
     name = "agreedy"
 
     def __post_init__(self) -> None:
@@ -70,6 +79,8 @@ class MJoinGreedy(SingleRoute):
         self.fanouts = Fanouts()
         self.spent = 0.0
         self.useful = 0.0
+        self.saved = 0.0
+        self._last = 0
         self._choice = self._has_choice()
         self._profile = False
         self._changed = False
@@ -84,8 +95,9 @@ class MJoinGreedy(SingleRoute):
 
     def ahead(self, rows: int, sent: int) -> int:
         """How many of `rows` tuples that are left go ahead as scouts, when so many of their batch already went."""
-        if not self._choice or self.spent > self.regret * (self.useful + self.spent) + self._grace:
+        if not self._choice or self.spent > self.regret * (self.useful + self.spent) + self.saved + self._grace:
             return 0
+        self._last = rows
         wanted = self.scouts if sent == 0 else self.more if self._changed and sent <= self.scouts else 0
         self._profile = 0 < 4 * wanted <= rows
         return wanted if self._profile else 0
@@ -104,19 +116,19 @@ class MJoinGreedy(SingleRoute):
         super().observe(visits)
         if not self._choice:
             return
-        profiled = any(j.ruster.purpose == "profile" for j in visits.journeys)
-        self.fanouts.round += profiled
-        seen: list[tuple[frozenset[int], int, int, float, float]] = []
+        on_way: list[Seen] = []
+        rivals: list[Seen] = []
         for journey in visits.journeys:
-            seen += self._travelled(journey)
-            seen += [(t.visited, t.operator, t.rows, float(t.matches), t.work) for t in journey.trials]
+            on_way += self._travelled(journey)
+            rivals += [(t.visited, t.operator, t.rows, float(t.matches), t.work) for t in journey.trials]
             self.spent += sum(t.work for t in journey.trials)
             if journey.passed is not None:
-                seen += self._judged(journey)
-        self.learn(seen, decide=profiled)
+                rivals += self._judged(journey)
+        self.fanouts.round += self._profile
+        self.learn(on_way, rivals, decide=self._profile)
         self._profile = False
 
-    def _travelled(self, journey: Journey) -> Iterable[tuple[frozenset[int], int, int, float, float]]:
+    def _travelled(self, journey: Journey) -> Iterable[Seen]:
         """What the operators on the way did to the rows that came to them."""
         visited: frozenset[int] = frozenset()
         for v in journey.visits:
@@ -127,7 +139,7 @@ class MJoinGreedy(SingleRoute):
                 yield visited, v.operator, v.rows_in, float(v.rows_out), work
             visited |= {v.operator}
 
-    def _judged(self, journey: Journey) -> Iterable[tuple[frozenset[int], int, int, float, float]]:
+    def _judged(self, journey: Journey) -> Iterable[Seen]:
         """What filters that were tried anyway would have done to the rows that the filters before them let through."""
         assert journey.passed is not None
         cost = {v.operator: (v.seconds + v.extra_seconds) / (v.rows_in + v.extra) for v in journey.visits if v.rows_in + v.extra}
@@ -147,13 +159,18 @@ class MJoinGreedy(SingleRoute):
     def _is_stem(self, operator: int) -> bool:
         return self.pipeline.operators[operator].kind == "stem"
 
-    def learn(
-        self, seen: Iterable[tuple[frozenset[int], int, int, float, float]], *, decide: bool = True
-    ) -> None:
-        """Take in observations (visited, operator, rows in, rows out, work), and reorder if that pays."""
-        self._changed = False
-        for visited, operator, rows, matches, work in seen:
-            self._changed |= self.fanouts.observe(visited, operator, rows, matches, work)
+    def learn(self, on_way: Sequence[Seen], rivals: Sequence[Seen] = (), *, decide: bool = True) -> None:
+        """Take in what operators on the way and their rivals did, and reorder if that pays.
+
+        The data has changed where the way costs several times what was believed, or a rival only a fraction.
+        """
+        ratio = self.fanouts.ratio
+        self._changed = any(ratio(v, o, n, w) > CHANGE for v, o, n, _, w in on_way)
+        self._changed |= any(ratio(v, o, n, w) < 1 / CHANGE for v, o, n, _, w in rivals)
+        if self._changed:
+            self.fanouts.doubt()
+        for seen in (*on_way, *rivals):
+            self.fanouts.observe(*seen)
         if decide:
             self._decide()
 
@@ -165,7 +182,15 @@ class MJoinGreedy(SingleRoute):
             reason = reason or why
             order.extend(best)
         if tuple(order) != self.order:
-            self.reorder(order, reason, before=self._seconds(self.order), after=self._seconds(order))
+            self._adopt(order, reason)
+
+    def _adopt(self, order: Sequence[int], why: str) -> None:
+        before, after = self._units(self.order), self._units(order)
+        if before is not None and after is not None and before > after:
+            self.saved += SHARE * (before - after) * self._last
+        self.reorder(
+            order, why, before=None if before is None else before * UNIT, after=None if after is None else after * UNIT
+        )
 
     def _next(self, order: Sequence[int]) -> tuple[tuple[int, ...], str]:
         """The operators that come next, and why if not those in force."""
@@ -269,11 +294,11 @@ class MJoinGreedy(SingleRoute):
         )
 
     def snapshot(self) -> dict[str, Any]:
-        return super().snapshot() | {"fanouts": self.fanouts.snapshot(), "ledger": [self.spent, self.useful]}
+        return super().snapshot() | {"fanouts": self.fanouts.snapshot(), "ledger": [self.spent, self.useful, self.saved]}
 
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
         self.fanouts.restore(record["fanouts"])
-        self.spent, self.useful = record["ledger"]
+        self.spent, self.useful, self.saved = record["ledger"]
 
 

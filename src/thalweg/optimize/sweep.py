@@ -76,7 +76,10 @@ class Sweep(Profiling):
                 moved, ahead = order[j], order[i]
                 order.insert(i, order.pop(j))
                 names = self.pipeline.names
-                self.reorder(self.pipeline.closest(order).operators, f"'{names[moved]}' drops more per cost than '{names[ahead]}' at place {i + 1}")
+                self.reorder(
+                    self.pipeline.closest(order).operators,
+                    f"'{names[moved]}' drops more per cost than '{names[ahead]}' at place {i + 1}",
+                )
                 self._next_place()
                 return True
         return False

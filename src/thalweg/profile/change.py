@@ -14,8 +14,8 @@ from typing import Any
 
 from thalweg.profile.visits import Visits
 
-Tally = tuple[list[int], list[int]]
-"""Drops and rows of each operator. Plain numbers: for a handful of operators they are several times faster than arrays."""
+Tally = list[int]
+"""Drops of each operator, then rows of each. For a handful of operators plain numbers are several times faster than arrays."""
 
 
 class ChangeDetector:
@@ -34,42 +34,41 @@ class ChangeDetector:
     def reset(self) -> None:
         """Start over: after a change, or when another order makes the shares mean something else."""
         self._recent: deque[Tally] = deque(maxlen=max(self.spans))
-        self._total = self._nothing()
-        self._within = [self._nothing() for _ in self.spans]
-
-    def _nothing(self) -> Tally:
-        return [0] * self._operators, [0] * self._operators
+        self._total: Tally = [0] * (2 * self._operators)
+        self._within: list[Tally] = [[0] * (2 * self._operators) for _ in self.spans]
 
     def observe(self, visits: Visits) -> int | None:
         """The operator whose share changed, or None."""
-        now = self._nothing()
-        drops, rows = now
+        n = self._operators
+        now: Tally = [0] * (2 * n)
         for journey in visits.journeys:
             if journey.ruster.purpose == "work":
                 for v in journey.visits:
                     survived = v.rows_out if v.survivors is None else v.survivors
-                    drops[v.operator] += v.rows_in - survived
-                    rows[v.operator] += v.rows_in
-        for span, within in zip(self.spans, self._within, strict=True):
-            _add(within, now)
+                    now[v.operator] += v.rows_in - survived
+                    now[n + v.operator] += v.rows_in
+        for k, span in enumerate(self.spans):
+            self._within[k] = _sum(self._within[k], now)
             if len(self._recent) >= span:
-                _add(within, self._recent[-span], -1)
+                self._within[k] = _difference(self._within[k], self._recent[-span])
         self._recent.append(now)
-        _add(self._total, now)
-        for span, within in zip(self.spans, self._within, strict=True):
+        self._total = _sum(self._total, now)
+        for span, newest in zip(self.spans, self._within, strict=True):
             if len(self._recent) >= span:
-                changed = self._farthest(within)
+                changed = self._farthest(newest)
                 if changed is not None:
                     return changed
         return None
 
     def _farthest(self, newest: Tally) -> int | None:
         """The operator whose newest share is farthest from what it was before, if that is beyond the threshold."""
-        found, beyond = None, self.threshold
-        for op, (drops, rows, all_drops, all_rows) in enumerate(zip(*newest, *self._total, strict=True)):
-            z = _z(drops, rows, all_drops - drops, all_rows - rows)
-            if z > beyond:
-                found, beyond = op, z
+        n, found, beyond = self._operators, None, self.threshold
+        before = _difference(self._total, newest)
+        for op in range(n):
+            if newest[n + op] >= 20 and before[n + op] >= 200:  # with fewer there is nothing to say
+                z = _z(newest[op], newest[n + op], before[op], before[n + op])
+                if z > beyond:
+                    found, beyond = op, z
         return found
 
     def snapshot(self) -> dict[str, Any]:
@@ -77,24 +76,23 @@ class ChangeDetector:
 
     def restore(self, record: dict[str, Any]) -> None:
         self.reset()
-        for drops, rows in record["recent"]:
-            self._recent.append((list(drops), list(rows)))
-        self._total = (list(record["total"][0]), list(record["total"][1]))
-        for span, within in zip(self.spans, self._within, strict=True):
+        self._recent.extend(list(tally) for tally in record["recent"])
+        self._total = list(record["total"])
+        for k, span in enumerate(self.spans):
             for tally in list(self._recent)[-span:]:
-                _add(within, tally)
+                self._within[k] = _sum(self._within[k], tally)
 
 
-def _add(tally: Tally, other: Tally, sign: int = 1) -> None:
-    for mine, theirs in zip(tally, other, strict=True):
-        for op, count in enumerate(theirs):
-            mine[op] += sign * count
+def _sum(a: Tally, b: Tally) -> Tally:
+    return [x + y for x, y in zip(a, b, strict=True)]
 
 
-def _z(drops: int, rows: int, other_drops: int, other_rows: int) -> float:
-    """Distance of two shares in standard errors; 0 where there is too little to say."""
-    if rows < 20 or other_rows < 200:
-        return 0.0
-    pooled = (drops + other_drops + 1) / (rows + other_rows + 2)  # add-one: a share of exactly 0 or 1 still has an error
-    error = sqrt(pooled * (1 - pooled) * (1 / rows + 1 / other_rows))
-    return abs(drops / rows - other_drops / other_rows) / error
+def _difference(a: Tally, b: Tally) -> Tally:
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def _z(drops: int, rows: int, drops_before: int, rows_before: int) -> float:
+    """Distance of two shares in standard errors."""
+    pooled = (drops + drops_before + 1) / (rows + rows_before + 2)  # add-one: a share of 0 or 1 still has an error
+    error = sqrt(pooled * (1 - pooled) * (1 / rows + 1 / rows_before))
+    return abs(drops / rows - drops_before / rows_before) / error

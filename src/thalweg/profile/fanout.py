@@ -1,8 +1,8 @@
 """Fan-out and cost of operators, given which operators were visited before (the d(i|j) of the thesis, with matches).
 
-An average per (visited, operator), as if over the last `MEMORY` rows. An observation that is off by a factor says that the data has
-changed: then what all averages stand on counts for little, and newer rows soon outweigh it. Where a set of visited operators has
-never been met, the nearest one that has stands in for it.
+An average per (visited, operator), as if over the last `MEMORY` rows. `doubt` makes what all averages stand on count for
+little, so that newer rows soon outweigh it: for when the data has changed. Where a set of visited operators has never been
+met, the nearest one that has stands in for it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Visited = frozenset[int]
-FACTOR = 2.5
-"""An observation whose cost is off by more than this is a change, not noise."""
 ENOUGH = 8
-"""Rows that an observation must have to be called a change."""
+"""Rows that an observation, and what it is compared with, must have to be called a change."""
 MEMORY = 256.0
 """Rows that an average stands on at most."""
 DOUBT = 2.0
@@ -40,9 +38,10 @@ class Fanouts:
 
     >>> table = Fanouts()
     >>> table.observe(frozenset(), 0, rows=100, matches=200, work=700.0)
-    False
-    >>> table.observe(frozenset(), 0, rows=98, matches=9800, work=9900.0)  # a change
-    True
+    >>> table.ratio(frozenset(), 0, rows=50, work=3500.0)
+    10.0
+    >>> table.doubt()
+    >>> table.observe(frozenset(), 0, rows=98, matches=9800, work=9900.0)
     >>> round(table.believe(frozenset({1}), 0).fanout)
     98
     """
@@ -56,26 +55,28 @@ class Fanouts:
             for visited, belief in beliefs.items():
                 yield visited, operator, belief
 
-    def observe(self, visited: Visited, operator: int, rows: int, matches: float, work: float) -> bool:
-        """Take in what became of some rows. Returns whether it looks like a change."""
+    def observe(self, visited: Visited, operator: int, rows: int, matches: float, work: float) -> None:
+        """Take in what became of some rows."""
         if rows <= 0:
-            return False
+            return
         fanout, cost = matches / rows, work / rows
         beliefs = self._beliefs.setdefault(operator, {})
         old = beliefs.get(visited)
         if old is None or self.round - old.at > STALE:
             beliefs[visited] = Belief(fanout, cost, min(rows, MEMORY), self.round)
-            return False
-        low, high = sorted((old.work, cost))
-        changed = rows >= ENOUGH and old.rows >= ENOUGH and high > FACTOR * max(low, 1e-12)
-        if changed:
-            self.doubt()
+            return
         weight = rows / (rows + old.rows)
         old.fanout += weight * (fanout - old.fanout)
         old.work += weight * (cost - old.work)
         old.rows = min(old.rows + rows, MEMORY)
         old.at = self.round
-        return changed
+
+    def ratio(self, visited: Visited, operator: int, rows: int, work: float) -> float:
+        """How many times what is believed an observation cost; 1 where there is too little to compare."""
+        old = self._beliefs.get(operator, {}).get(visited)
+        if old is None or min(rows, old.rows) < ENOUGH or self.round - old.at > STALE:
+            return 1.0
+        return work / rows / max(old.work, 1e-12)
 
     def doubt(self) -> None:
         """Let newer rows outweigh everything believed so far."""

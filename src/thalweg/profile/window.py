@@ -73,18 +73,20 @@ class ProfileWindow:
 
     def costs(self, order: Sequence[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Cost of each logged tuple under an order: all filters up to and with the first that drops it."""
-        places = np.asarray(order)
-        first = np.argmax(self.bits[:, places], axis=1)
-        reached: NDArray[np.float64] = np.cumsum(costs[places])[first]
-        return reached
+        each: NDArray[np.float64] = np.cumsum(costs[list(order)])[self._dropped_at(order)]
+        return each
 
-    def calls(self, order: Sequence[int]) -> NDArray[np.int64]:
-        """Whether each logged tuple meets each filter under an order (columns as in the pipeline)."""
-        places = np.asarray(order)
-        first = np.argmax(self.bits[:, places], axis=1)
-        met = np.zeros(self.bits.shape, np.int64)
-        met[:, places] = first[:, None] >= np.arange(len(places))[None, :]
+    def met(self, order: Sequence[int]) -> NDArray[np.int64]:
+        """How many of the logged tuples meet each filter under an order."""
+        dropped = np.bincount(self._dropped_at(order), minlength=len(order))
+        met = np.zeros(len(order), np.int64)
+        met[list(order)] = np.cumsum(dropped[::-1])[::-1]
         return met
+
+    def _dropped_at(self, order: Sequence[int]) -> NDArray[np.int64]:
+        """The place at which each logged tuple is dropped."""
+        place: NDArray[np.int64] = self.bits[:, list(order)].argmax(axis=1)
+        return place
 
     def snapshot(self) -> dict[str, Any]:
         packed = np.packbits(self.bits, axis=None).tobytes().hex()

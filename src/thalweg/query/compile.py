@@ -188,6 +188,9 @@ class _Compiler:
             return x.Constant(pa.string(), node.this)
         return self._numeral(node, str(node.this))
 
+    def _rawstring(self, node: exp.RawString) -> x.Expression:
+        return x.Constant(pa.string(), str(node.this))
+
     def _numeral(self, node: exp.Expr, digits: str) -> x.Expression:
         try:
             if "e" in digits.lower():

@@ -8,7 +8,7 @@ the outcome is a tree or a QueryError that points into it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -317,10 +317,3 @@ def _plain(said: str) -> str | None:
     if "missing for" in said:
         return "something is missing here"
     return said[:1].lower() + said[1:]
-
-
-def walk(node: exp.Expr) -> Iterator[exp.Expr]:
-    """All nodes in the order they were written, as far as sqlglot keeps it."""
-    yield node
-    for child in node.iter_expressions():
-        yield from walk(child)

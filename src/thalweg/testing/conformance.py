@@ -127,7 +127,12 @@ class Known(Filter):
 
 
 def make_stream(
-    pipeline: Pipeline, seed: int, *, batches: int = 20, rows: int | Sequence[int] = 2000, pass_rate: float | None = None
+    pipeline: Pipeline,
+    seed: int,
+    *,
+    batches: int = 20,
+    rows: int | Sequence[int] = 2000,
+    pass_rate: float | None = None,
 ) -> Stream:
     """Correlated operators of unequal cost; in the middle of the stream their pass rates change places."""
     random = np.random.default_rng([seed, len(pipeline)])
@@ -150,7 +155,13 @@ def _filters(count: int) -> Pipeline:
 
 GUARDED = Pipeline(
     "s",
-    (Operator("f0", after=frozenset({3})), Operator("f1"), Operator("f2", after=frozenset({0})), Operator("f3"), Operator("f4")),
+    (
+        Operator("f0", after=frozenset({3})),
+        Operator("f1"),
+        Operator("f2", after=frozenset({0})),
+        Operator("f3"),
+        Operator("f4"),
+    ),
 )
 PRODUCT = Pipeline(
     "s",
@@ -296,7 +307,9 @@ def no_clock_and_no_global_chance(make: Make) -> None:
         for turn in (1, 2):
             random.seed(turn)
             np.random.seed(turn)  # noqa: NPY002
-            clocks = {c: mock.Mock(return_value=turn * 1e9) for c in ("time", "perf_counter", "monotonic", "process_time")}
+            clocks = {
+                c: mock.Mock(return_value=turn * 1e9) for c in ("time", "perf_counter", "monotonic", "process_time")
+            }
             with mock.patch.multiple(time, **clocks):
                 runs.append([drive(make(s.pipeline, 5), s, last=6) for s in _streams()])
         for one, two in zip(*runs, strict=True):
@@ -404,7 +417,9 @@ def a_version_has_one_meaning(make: Make) -> None:
         policy = make(stream.pipeline, 5)
         known = {policy.plan.version: tuple((k, r.operators) for k, r in policy.plan.routes.items())}
         for step in drive(policy, stream):
-            assert known.setdefault(step.version, step.routes) == step.routes, f"version {step.version} has two meanings"
+            assert known.setdefault(step.version, step.routes) == step.routes, (
+                f"version {step.version} has two meanings"
+            )
 
 
 def draining_empties(make: Make) -> None:

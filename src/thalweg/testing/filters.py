@@ -100,7 +100,9 @@ class DrawnPredicate:
         return None if outcome == "null" else outcome == "pass"
 
     def by_arrow(self, *arrays: pa.Array) -> Any:
-        return _handed_over([self.by_row(*row) for row in zip(*(a.to_pylist() for a in arrays), strict=True)], self.shape)
+        return _handed_over(
+            [self.by_row(*row) for row in zip(*(a.to_pylist() for a in arrays), strict=True)], self.shape
+        )
 
     def by_pandas(self, *series: pd.Series[Any]) -> Any:
         return _handed_over([self.by_row(*row) for row in zip(*series, strict=True)], self.shape)
@@ -344,7 +346,8 @@ def _guards(chance: Chance, count: int, density: float) -> list[frozenset[int]]:
     """Guards without a circle: each operator may only wait for those before it in a drawn order, not the written one."""
     rank = _shuffled(chance, range(count))
     return [
-        frozenset(j for j in range(count) if rank[j] < rank[i] and density and chance.yes(density)) for i in range(count)
+        frozenset(j for j in range(count) if rank[j] < rank[i] and density and chance.yes(density))
+        for i in range(count)
     ]
 
 
@@ -370,7 +373,9 @@ def _ruster(chance: Chance, pipeline: Pipeline, rows: np.ndarray[tuple[int], np.
     purpose: Purpose = chance.choice(("work", "explore", "profile", "profile"))
     some = frozenset(i for i in range(len(pipeline)) if chance.yes(0.5))
     choices: tuple[Also, ...] = ("all", "next", some, frozenset())
-    return Ruster(rows, make_route(chance, pipeline), purpose, chance.choice(choices) if purpose == "profile" else frozenset())
+    return Ruster(
+        rows, make_route(chance, pipeline), purpose, chance.choice(choices) if purpose == "profile" else frozenset()
+    )
 
 
 def _shuffled(chance: Chance, items: Iterable[int]) -> list[int]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from thalweg.query.query import Source, Window
 
-Family = Literal["int", "string", "decimal", "date", "double"]
+Family = Literal["int", "string", "decimal", "date", "double", "boolean", "bytes", "moment"]
 Unit = Literal["s", "ms", "us", "ns"]
 Row = tuple[Any, ...]
 
@@ -24,22 +24,30 @@ UNITS: Mapping[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 """Microseconds in one count of an integer time column."""
 
 TYPES: Mapping[Family, tuple[pa.DataType, ...]] = {
-    "int": (pa.int32(), pa.int64()),
-    "string": (pa.string(),),
+    "int": (pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int16(), pa.int8()),
+    "string": (pa.string(), pa.large_string()),
     "decimal": (pa.decimal128(10, 2), pa.decimal128(12, 3)),
     "date": (pa.date32(),),
-    "double": (pa.float64(),),
+    "double": (pa.float64(), pa.float64(), pa.float32()),
+    "boolean": (pa.bool_(),),
+    "bytes": (pa.binary(),),
+    "moment": (pa.timestamp("us"), pa.timestamp("ms")),
 }
 
 # Values that joins get wrong: the empty string, prefixes, two encodings of one letter, both zeros, NaN, the days
 # around 1970, integers that differ only above bit 32 or only in sign.
 POOLS: Mapping[Family, tuple[Any, ...]] = {
-    "int": (0, -1, 1, 2, 3, -7, 65_536, 2**31 - 1),
+    "int": (0, -1, 1, 2, 3, -7, 64, 127),
     "string": ("", "a", "ab", "ä", "a\u0308", "k" * 40, "A", "'"),
     "decimal": tuple(Decimal(v) for v in ("0.00", "0.50", "-0.50", "1.00", "10.00", "99999.99", "3.25", "-7.00")),
     "date": tuple(date(1970, 1, 1) + timedelta(days=d) for d in (0, 1, -1, 365, 18_262, -7_000, 2, 30)),
-    "double": (0.0, -0.0, float("nan"), 1.5, -2.25, float("inf"), 1e300, 3.0),
+    "double": (0.0, -0.0, float("nan"), 1.5, -2.25, float("inf"), -1.0, 3.0),
+    "boolean": (False, True),
+    "bytes": (b"", b"a", b"\x00", b"\xff", b"ab", b"\x00\x00"),
+    "moment": tuple(datetime(1970, 1, 1) + timedelta(milliseconds=m) for m in (0, 1, -1, 86_400_000, 1_000, -86_400_000)),
 }
+COMPARABLE: Mapping[Family, tuple[Family, ...]] = {"int": ("decimal", "double")}
+"""Families that may be compared with another one, as Spark does: in the wider type."""
 WIDE = (2**40, -(2**40), 2**40 + 1, 2**32)
 """More values for 64-bit integers: equal to each other or to zero in their low half."""
 
@@ -201,6 +209,8 @@ def render(part: Predicate | Term) -> str:
 
 def literal(value: Any) -> str:
     match value:
+        case bool():
+            return str(value).lower()
         case str():
             return "'" + value.replace("'", "\\'") + "'"
         case date():

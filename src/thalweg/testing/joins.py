@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from thalweg.query.query import Window, WindowKind
 from thalweg.testing.joincase import (
+    COMPARABLE,
     POOLS,
     TYPES,
     UNITS,
@@ -153,7 +154,7 @@ class _Maker:
         self.shape = c.choice(SHAPES)
         self.tick = c.choice((1_000_000, 1_000_000, 1_000, 1))
         self.base = c.choice((0, 0, 1_700_000_000_000_000))
-        self.palette: list[Family] = ["int", *(f for f in ("string", "decimal", "date", "double") if c.yes(0.35))]
+        self.palette: list[Family] = ["int", *(f for f in TYPES if f != "int" and c.yes(0.2))]
         if c.yes(0.3):
             self.palette = [c.choice(self.palette)]
         self.domain = c.integer(1, 5)
@@ -257,11 +258,11 @@ class _Maker:
                 a, b = self._columns(left)[0], self._columns(right)[0]
             else:
                 a = c.choice(self._columns(left))
-                b = c.choice(self._columns(right, a.family) or self._columns(right, self.palette[0]))
-                if a.family != b.family:
+                b = self._partner(right, a.family) or self._columns(right)[0]
+                if a.family != b.family and b.family not in COMPARABLE.get(a.family, ()):
                     a = self._columns(left, b.family)[0]
             x, y = Ref(left, a.name), Ref(right, b.name)
-            if c.yes(loose):
+            if c.yes(loose) and a.family == b.family:
                 made.append(self._between_inputs(x, y, a.family))
             else:
                 made.append(Compare(y, "=", x) if c.yes(0.2) else Compare(x, "=", y))
@@ -271,6 +272,15 @@ class _Maker:
                     if p.family == q.family:
                         made.append(Compare(Ref(left, p.name), "=", Ref(right, q.name)))
         return made
+
+    def _partner(self, alias: str, family: Family) -> _Column | None:
+        """A column of this family, or now and then of one that it may be compared with."""
+        c = self.chance
+        near = [x for f in COMPARABLE.get(family, ()) for x in self._columns(alias, f)]
+        if near and c.yes(0.3):
+            return c.choice(near)
+        same = self._columns(alias, family)
+        return c.choice(same) if same else None
 
     def _further(self) -> list[Predicate]:
         """Residuals and filters over what the edges already connect."""
@@ -311,7 +321,7 @@ class _Maker:
     def _filter(self, x: Ref, family: Family) -> Predicate:
         c = self.chance
         values = tuple(v for v in POOLS[family][: self.domain + 1] if family != "double" or math.isfinite(v))
-        match c.integer(0, 5):
+        match 0 if family in ("bytes", "moment") else c.integer(0, 5):
             case 0:
                 return Not(Missing(x))
             case 1 if family == "int":

@@ -127,6 +127,11 @@ class QueryHandle:
         return self.explain()._repr_html_()
 
 
-def query(name: str) -> QueryHandle:
-    """The handle of a query by its name."""
-    return QueryHandle(board.entry(name))
+def query(name: str) -> Any:
+    """The handle of a query by its name: a QueryHandle for filters, a JoinHandle for joins."""
+    entry = board.entry(name)
+    if isinstance(entry, Entry):
+        return QueryHandle(entry)
+    from thalweg.watch.joins import JoinHandle
+
+    return JoinHandle(entry)

@@ -1,0 +1,160 @@
+"""`tw.sql` on Spark against DuckDB: batch and streaming, several cells, every policy, out of order."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark import cloudpickle
+
+import thalweg as tw
+from tests.spark import joinshapes
+from tests.spark.joinshapes import DDL, LATENESS, NAMES, SHAPES
+from thalweg.spark.keys import murmur3
+
+CASES = [
+    ("two streams", 2, "auto"),
+    ("strings, a filter, a residual", 3, "chaos"),
+    ("a chain over decimals and words", 2, "written"),
+    ("a clique of four", 6, "auto"),
+    ("a star with a table", 2, "chaos"),
+    ("one stream and a table", 2, "auto"),
+    ("a stream with itself", 3, "auto"),
+    ("the last rows", 2, "chaos"),
+    ("the last rows of each key", 2, "auto"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shapes_by_value():
+    cloudpickle.register_pickle_by_value(joinshapes)
+    yield
+    cloudpickle.unregister_pickle_by_value(joinshapes)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("streams")
+    joinshapes.write(made)
+    return made
+
+
+def asked(spark, shape, folder, **options):
+    """The shape over streams from files, or over static frames where there is no folder."""
+    inputs = {}
+    for stream in shape.streams:
+        if folder is None:
+            df = spark.createDataFrame(joinshapes.table(stream))
+        else:
+            df = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(folder / stream))
+        inputs[stream] = tw.stream(df, time="ts", lateness=LATENESS)
+    if shape.table:
+        inputs["names"] = spark.createDataFrame(NAMES)
+    if "odd(" in shape.ours:
+        inputs["odd"] = joinshapes.odd
+    return tw.sql(shape.ours, **options, **inputs)
+
+
+def values(frame):
+    return sorted(tuple(r)[:-1] for r in frame.collect())
+
+
+def drain(spark, df, where, **options):
+    writer = df.writeStream.format("parquet").option("checkpointLocation", str(where / "check"))
+    query = writer.trigger(availableNow=True).start(str(where / "out"))
+    assert query.awaitTermination(240)
+    return spark.read.schema(df.schema).parquet(str(where / "out"))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_batch(spark, name):
+    shape = SHAPES[name]
+    df = asked(spark, shape, None, cells=3, policy="chaos", seed=3)
+    assert not df.isStreaming
+    got = values(df)
+    assert got == joinshapes.answer(shape)
+    assert got
+
+
+@pytest.mark.parametrize(("name", "cells", "policy"), CASES)
+def test_streaming(spark, folder, tmp_path, name, cells, policy):
+    shape = SHAPES[name]
+    df = asked(spark, shape, folder, cells=cells, policy=policy, name=f"{name} {cells}", seed=1)
+    assert df.isStreaming
+    assert values(drain(spark, df, tmp_path)) == joinshapes.answer(shape)
+    explained = tw.query(f"{name} {cells}").explain()
+    assert "route of a" in explained
+    assert tw.query(f"{name} {cells}").stats()["late"].max() == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cells", [1, 2, 3, 6])
+@pytest.mark.parametrize("policy", ["written", "auto", "chaos"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_streaming_everything(spark, folder, tmp_path, name, cells, policy):
+    shape = SHAPES[name]
+    df = asked(spark, shape, folder, cells=cells, policy=policy, name="everything", seed=cells)
+    assert values(drain(spark, df, tmp_path)) == joinshapes.answer(shape)
+
+
+def test_state_is_the_windows_and_slices_go(spark, folder, tmp_path):
+    df = asked(spark, SHAPES["two streams"], folder, cells=2, name="state")
+    drain(spark, df, tmp_path)
+    stats = tw.query("state").stats()
+    ends = stats.groupby("batch").stored.sum()
+    # 400 rows in 40 s: windows of 5 and 2 s, lateness 3 s, whole slices: far less than the 800 rows that came.
+    assert ends.iloc[:-1].max() < 450
+    assert ends.iloc[-1] <= 4  # the last batch is a day later: only its own rows, and what lateness keeps
+    assert "2 cells" not in stats
+    assert "a.k = b.k in 2" in tw.query("state").explain()
+
+
+def test_late_tuples_are_counted_and_left_out(spark, tmp_path):
+    """A tuple behind the watermark that an earlier batch set is told of on the board, not joined."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for stream in ("s1", "s2"):
+        rows = joinshapes.table(stream)
+        (tmp_path / stream).mkdir()
+        pq.write_table(rows.slice(200), tmp_path / stream / "part-0.parquet")
+        pq.write_table(rows.slice(0, 50), tmp_path / stream / "part-1.parquet")
+        assert pa.compute.max(rows["ts"].slice(0, 50)) < pa.compute.max(rows["ts"])
+    df = asked(spark, SHAPES["two streams"], None)
+    inputs = {
+        s: tw.stream(spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / s)),
+                     time="ts", lateness=LATENESS) for s in ("s1", "s2")
+    }  # fmt: skip
+    df = tw.sql(SHAPES["two streams"].ours, name="late", cells=1, **inputs)
+    drain(spark, df, tmp_path)
+    last = tw.query("late").stats().query("batch == 1")
+    assert last.late.tolist() == [50, 50]
+
+
+def test_a_changed_query_is_refused(spark, folder, tmp_path):
+    drain(spark, asked(spark, SHAPES["two streams"], folder, cells=2), tmp_path)
+    for file in ("s1", "s2"):
+        (folder / file / "later.parquet").write_bytes((folder / file / "part-000.parquet").read_bytes())
+    for shape, cells, told in (
+        (SHAPES["two streams"], 3, "number of cells: was 2, is 3"),
+        (joinshapes.Shape(SHAPES["two streams"].ours.replace("5 SECONDS", "6 SECONDS"), "", ("s1", "s2")), 2, "query text"),
+    ):
+        with pytest.raises(Exception, match=told):
+            drain(spark, asked(spark, shape, folder, cells=cells), tmp_path)
+    for file in ("s1", "s2"):
+        (folder / file / "later.parquet").unlink()
+
+
+def test_mistakes_are_told_at_once(spark, folder):
+    df = spark.readStream.schema(DDL).parquet(str(folder / "s1"))
+    with pytest.raises(tw.DefinitionError, match="stream without a time"):
+        tw.sql("SELECT a.id FROM s1 [NOW] a, t WHERE a.k = t.k", s1=df, t=spark.range(3).withColumnRenamed("id", "k"))
+    with pytest.raises(tw.QueryError, match="did you mean"):
+        tw.sql("SELECT a.idd FROM s1 [NOW] a", s1=tw.stream(df, time="ts"))
+    with pytest.raises(tw.DefinitionError, match="no duration"):
+        tw.stream(df, time="ts", lateness="soon")
+    with pytest.raises(tw.DefinitionError, match="no time column"):
+        tw.sql("SELECT a.id FROM s1 [NOW] a", s1=tw.stream(df, time="tss"))
+
+
+def test_cell_keys_fall_as_spark_hashes_them(spark):
+    got = spark.range(200).selectExpr("hash(cast(id as int)) h").collect()
+    assert [r.h for r in got] == [murmur3(i) for i in range(200)]
