@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Any
 from thalweg.errors import CheckpointError, DefinitionError, PredicateError, QueryError, ThalwegError
 
 if TYPE_CHECKING:
+    from thalweg.execute.engine import Engine
     from thalweg.api import Predicate, QueryHandle, pred, query, session, sql, stream, table, where
 
 __version__ = "0.1.0"
 __all__ = [
-    "CheckpointError", "DefinitionError", "Predicate", "PredicateError", "QueryError", "QueryHandle", "ThalwegError",
+    "CheckpointError", "DefinitionError", "Engine", "Predicate", "PredicateError", "QueryError", "QueryHandle", "ThalwegError",
     "pred", "query", "session", "sql", "stream", "table", "where",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """The parts that need pyspark are imported when first used: the engine works without."""
+    if name == "Engine":
+        from thalweg.execute.engine import Engine
+
+        return Engine
     if name in ("Predicate", "QueryHandle", "pred", "query", "session", "sql", "stream", "table", "where"):
         from thalweg import api
 

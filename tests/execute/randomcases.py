@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import nestedloop
 import numpy as np
 import pyarrow as pa
-from nestedloop import Entry
+from tests.execute.nestedloop import Entry, answer
 
 from thalweg.execute.engine import Engine
-from thalweg.execute.index import Layout
 from thalweg.query.bind import bind
 from thalweg.query.query import Query, Source
 
@@ -52,7 +50,7 @@ class Case:
         return bind(self.text, self.sources)
 
     def expected(self) -> Counter[tuple[Any, ...]]:
-        return nestedloop.answer(self.entries, self.data, self.predicates, self.output)
+        return answer(self.entries, self.data, self.predicates, self.output)
 
     def table(self, source: str) -> pa.Table:
         return pa.Table.from_pylist(self.data[source], self.sources[source].schema)
@@ -80,7 +78,7 @@ def make_case(seed: int, *, ordered: bool | None = None) -> Case:
         if streams and random.random() < 0.2:
             source, is_table = str(random.choice(streams)), False
         if source not in sources:
-            fields = [(n, t) for n, t in TYPES.items()]
+            fields = list(TYPES.items())
             schema = pa.schema(fields if is_table else [("ts", pa.int64()), *fields])
             sources[source] = Source(schema, None if is_table else "ts", "ms", lateness * 1000)
             data[source] = random_rows(random, rows, is_table, lateness)
@@ -220,30 +218,26 @@ def pushes(case: Case, random: np.random.Generator) -> list[tuple[str, pa.Table]
     return [(s, queues[s].pop(0)) for s in order]
 
 
-def watermark(case: Case, sent: dict[str, list[int]], source: str) -> int:
+def watermark(case: Case, source: str, sent: int) -> int:
     """The highest watermark that no tuple still to come violates."""
     times = [r["ts"] for r in case.data[source]]
-    rest = times[len(sent[source]) :]
+    rest = times[sent:]
     return min(rest) if rest else max(times, default=0) + 1
 
 
-def run(case: Case, random: np.random.Generator, engine: Engine, *, hop: bool = False) -> Counter[tuple[Any, ...]]:
+def run(case: Case, random: np.random.Generator, options: dict[str, Any], *, hop: bool = False) -> Counter[tuple[Any, ...]]:
     """Push everything with watermarks in between; with `hop`, move to a new engine by a snapshot now and then."""
+    engine = Engine(case.query, **options)
     found: Counter[tuple[Any, ...]] = Counter()
-    sent: dict[str, list[int]] = {s: [] for s in case.sources}
-    make = engine
-    options = getattr(engine, "test_options", None)
+    sent = dict.fromkeys(case.sources, 0)
     for source, batch in pushes(case, random):
-        found += rows_of(make.push(source, batch))
-        sent[source] += batch["ts"].to_pylist()
+        found += rows_of(engine.push(source, batch))
+        sent[source] += batch.num_rows
         if random.random() < 0.4:
-            marks = {s: watermark(case, sent, s) for s, spec in case.sources.items() if spec.time and random.random() < 0.7}
-            found += rows_of(make.advance(marks))
+            streams = [s for s, spec in case.sources.items() if spec.time and random.random() < 0.7]
+            found += rows_of(engine.advance({s: watermark(case, s, sent[s]) for s in streams}))
         if hop and random.random() < 0.3:
-            parts = make.snapshot()
-            make = Engine(case.query, **options)  # type: ignore[arg-type]
-            make.restore(parts)
-    return found + rows_of(make.close())
-
-
-__all__ = ["Case", "Layout", "make_case", "normal", "random_options", "run"]
+            parts = engine.snapshot()
+            engine = Engine(case.query, **options)
+            engine.restore(parts)
+    return found + rows_of(engine.close())

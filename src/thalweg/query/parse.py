@@ -308,7 +308,7 @@ def _named(text: str, error: _Misread) -> QueryError:
         return misread(text, Span(len(text.rstrip()), len(text.rstrip()) + 1), "the query ends too early", _plain(said))
     if token is not None and ("Unexpected token" in said or "missing for" in said):
         return misread(text, span, f"'{text[token.start : token.end + 1]}' is not expected here", _plain(said))
-    return misread(text, span, said[:1].lower() + said[1:])
+    return misread(text, span, _plain(said) or "this is not understood")
 
 
 def _plain(said: str) -> str | None:
@@ -316,4 +316,5 @@ def _plain(said: str) -> str | None:
         return None
     if "missing for" in said:
         return "something is missing here"
+    said = said.partition(" but got <")[0]
     return said[:1].lower() + said[1:]

@@ -44,7 +44,7 @@ POOLS: Mapping[Family, tuple[Any, ...]] = {
     "double": (0.0, -0.0, float("nan"), 1.5, -2.25, float("inf"), -1.0, 3.0),
     "boolean": (False, True),
     "bytes": (b"", b"a", b"\x00", b"\xff", b"ab", b"\x00\x00"),
-    "moment": tuple(datetime(1970, 1, 1) + timedelta(milliseconds=m) for m in (0, 1, -1, 86_400_000, 1_000, -86_400_000)),
+    "moment": tuple(datetime(1970, 1, 1) + timedelta(milliseconds=m) for m in (0, 1, -1, 86_400_000, 1_000, -86_400)),
 }
 COMPARABLE: Mapping[Family, tuple[Family, ...]] = {"int": ("decimal", "double")}
 """Families that may be compared with another one, as Spark does: in the wider type."""

@@ -1,0 +1,51 @@
+"""A streaming join from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS POLICY.
+
+Prints `batch N` when a micro-batch is committed and `done` at the end.
+"""
+
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.getcwd())
+folder, out, checkpoint, master, name, cells, policy = sys.argv[1:8]
+
+from pathlib import Path  # noqa: E402
+
+from pyspark import cloudpickle  # noqa: E402
+
+import thalweg as tw  # noqa: E402
+from tests.spark import joinshapes  # noqa: E402
+
+cloudpickle.register_pickle_by_value(joinshapes)
+spark = tw.session(spark_master=master, spark_sql_shuffle_partitions=2)
+shape = joinshapes.SHAPES[name]
+inputs = {}
+for stream in shape.streams:
+    df = spark.readStream.schema(joinshapes.DDL).option("maxFilesPerTrigger", 1).parquet(str(Path(folder) / stream))
+    inputs[stream] = tw.stream(df, time="ts", lateness=joinshapes.LATENESS)
+if shape.table:
+    inputs["names"] = spark.createDataFrame(joinshapes.NAMES)
+if "odd(" in shape.ours:
+    inputs["odd"] = joinshapes.odd
+df = tw.sql(shape.ours, cells=int(cells), policy=policy, name="killed", **inputs)
+query = df.writeStream.format("parquet").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(out)
+
+
+def tell():
+    told = -1
+    while True:
+        progress = query.lastProgress
+        if progress and progress["batchId"] > told:
+            told = progress["batchId"]
+            print("batch", told, flush=True)
+        time.sleep(0.05)
+
+
+threading.Thread(target=tell, daemon=True).start()
+query.awaitTermination()
+if query.exception():
+    raise query.exception()
+print("done", flush=True)
+spark.stop()
