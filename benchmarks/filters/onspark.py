@@ -52,6 +52,8 @@ class SparkRun:
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
+    """A session on two cores; one that is active already is used, and left running."""
+    active = SparkSession.getActiveSession()
     folder = CACHE / "spark"
     shutil.rmtree(folder, ignore_errors=True)
     spark = tw.session(
@@ -61,7 +63,8 @@ def session() -> Iterator[SparkSession]:
     try:
         yield spark
     finally:
-        spark.stop()
+        if active is None:
+            spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,20 +192,21 @@ SPARK_COLUMNS = [
 
 
 def spark_table(
-    spark: SparkSession, workload: Workload, how: str, repeats: int, progress: Progress, chain_calls: dict[str, float]
-) -> Table:
+    spark: SparkSession, workload: Workload, how: str, repeats: int, progress: Progress, chain_calls: dict[str, float],
+    contestants: Sequence[str] = ON_SPARK,
+) -> Table:  # fmt: skip
     """Contestants in turn; medians of the repeats."""
     contest = onspark.batch if how == "batch" else onspark.streaming
-    runs: dict[str, list[onspark.SparkRun]] = {who: [] for who in ON_SPARK}
-    task = progress.add_task(f"{workload.name}: Spark, {how}", total=repeats * len(ON_SPARK))
+    runs: dict[str, list[onspark.SparkRun]] = {who: [] for who in contestants}
+    task = progress.add_task(f"{workload.name}: Spark, {how}", total=repeats * len(contestants))
     for turn in range(repeats):
-        for k, who in enumerate(ON_SPARK):
+        for k, who in enumerate(contestants):
             progress.update(task, description=f"{workload.name}: Spark, {how}, {who}")
             runs[who].append(contest(spark, workload, who, f"{workload.name}-{how}-{turn}-{k}"))
             progress.advance(task)
     progress.remove_task(task)
     wall = {who: float(np.median([r.wall for r in done])) for who, done in runs.items()}
-    chain_wall = min(wall[who] for who in onspark.CHAINS)
+    chain_wall = min(seconds for who, seconds in wall.items() if who in onspark.CHAINS)
     rows = []
     for who, done in runs.items():
         counts = [r.calls for r in done if r.calls is not None]

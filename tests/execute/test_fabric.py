@@ -1,4 +1,4 @@
-"""The filter fabric against brute force: answers, errors, guards, who is called with which row, profile bits, visits."""
+"""The filter fabric against brute force: answers, errors, guards, who is called with which row, profile bits."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Watched:
         return Batch(pa.record_batch({"id": pa.array(range(len(self.table)), pa.int64())}))
 
     def one(self, row: int, ruster: Ruster) -> tuple[list[tuple[int, bool]], list[int], bool]:
-        """The life of one row, told plainly: the operators tried (and whether on its way), its bits, whether it leaves."""
+        """The life of one row: the operators tried (and whether on its way), its bits, whether it leaves."""
         tried: dict[int, Outcome] = {}
         told: list[tuple[int, bool]] = []
         alive, dropped_just_now = True, False

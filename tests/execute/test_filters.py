@@ -23,7 +23,7 @@ NUMBERS = pa.record_batch({"x": pa.array([3, None, 0, 7, -1, 4, None, 0])})
 
 
 def expected(case: FilterCase, predicate: int, rows: list[int]) -> tuple[list[bool], dict[int, str]]:
-    """The plain loop: who holds, and whose error, by position among the given rows. A row with an error counts as held."""
+    """The plain loop: who holds, and whose error, by position among the given rows. An error counts as held."""
     outcomes = [case.outcome(r, predicate) for r in rows]
     return [o in ("pass", "raise") for o in outcomes], {i: "raise" for i, o in enumerate(outcomes) if o == "raise"}
 
@@ -105,7 +105,7 @@ def test_halving_never_calls_with_no_rows_and_finds_each_row(kind: Any) -> None:
         sizes.append(len(x))
         values = x.to_pylist() if kind == "arrow" else x.tolist()
         if any(v % 7 == 3 for v in values):
-            raise Refused(f"{[v for v in values if v % 7 == 3][0]}")
+            raise Refused(str(next(v for v in values if v % 7 == 3)))
         return np.array([v % 2 == 0 for v in values])
 
     for count in (1, 2, 3, 10, 64, 101):
@@ -277,7 +277,7 @@ def test_nonsense_on_one_row_is_that_rows_error() -> None:
 )
 @pytest.mark.parametrize("kind", ["arrow", "pandas"])
 def test_another_number_of_verdicts_is_raised_at_once(kind: Any, said: Any) -> None:
-    with pytest.raises(WrongCount, match="'short' was given 8 rows and returned (0|1|9|an array of shape)"):
+    with pytest.raises(WrongCount, match=r"'short' was given 8 rows and returned (0|1|9|an array of shape)"):
         Filter("short", lambda x: said, ("x",), kind).evaluate(NUMBERS, None)
 
 

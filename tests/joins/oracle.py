@@ -56,7 +56,7 @@ class DuckOracle:
         for head, body in MACROS.items():
             self.db.execute(f"CREATE MACRO {head} AS ({body})")
 
-    def answer(self, case: JoinCase, most: int = 3_000) -> Answer:
+    def answer(self, case: JoinCase, most: int = 1_500) -> Answer:
         arrivals = case.arrivals()
         for source in case.sources:
             rows = [r for r, _ in arrivals[source.name]] if source.time is not None else list(range(len(source.rows)))

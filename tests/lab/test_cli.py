@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -136,6 +137,14 @@ def test_unknown_name_says_what_is_meant() -> None:
     result = runner.invoke(app, ["lab", "run", "worstcases"])
     assert result.exit_code == 2
     assert "did you mean 'worst-cases'" in result.output
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = runner.invoke(app, ["lab", "run", "4.12", "--quick", "--out", str(tmp_path)], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "pip install 'thalweg[lab]'" in result.output
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""A-Greedy: the greedy invariant on the window, the worked example, guards, worst cases, drift, and peace on a steady stream."""
+"""A-Greedy: the greedy invariant, the worked example, guards, worst cases, drift, and peace on a steady stream."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_worst_case_of_localswaps(n: int) -> None:
 
 
 def drifting(seed: int, batches: int, rows: int = 1000) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Pass rates move by less than 0.1 % a batch, too little to see from one to the next, until the order is the opposite."""
+    """Pass rates move by less than 0.1 % a batch, too little to see at once, until the order is the opposite."""
     random = np.random.default_rng(seed)
     start = np.array([0.1, 0.3, 0.7, 0.9])
     step = np.array([0.0008, 0.0004, -0.0004, -0.0008])
@@ -214,7 +214,7 @@ def test_a_step_is_found_at_once_and_profiled_afresh(seed: int) -> None:
     assert r.orders[39][0] == 3
     assert r.work_between(20_000, 40_000) <= 1.08 * order_work(bits[20_000:40_000], (3, 2, 1, 0), [1.0] * 4)
     seen = [e for e in r.events if e.kind == "change seen"]
-    assert [e.tuples for e in seen if e.tuples >= 40_000][0] <= 42_000, "seen within two batches"
+    assert next(e.tuples for e in seen if e.tuples >= 40_000) <= 42_000, "seen within two batches"
     assert not [e for e in seen if e.tuples < 40_000]
     assert r.final_order[0] == 0
     assert r.work_between(46_000, 80_000) <= 1.08 * order_work(bits[46_000:], (0, 1, 2, 3), [1.0] * 4)

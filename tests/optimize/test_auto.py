@@ -63,7 +63,7 @@ def test_an_adversary_gains_little(long: int, short: int) -> None:
         bits = phases(seed, 150_000, (long, [0.95, 0.95, 0.02]), (short, [0.02, 0.5, 1.0]))
         costs = [1.0, 1.0, 10.0]
         ratios.append(run("auto", bits, costs, seed=seed).work / order_work(bits, range(3), costs))
-    # The bound is that of the ledger, plus what one change costs until it is seen: here up to two batches of tenfold work.
+    # The bound is that of the ledger, plus what one change costs until it is seen: two batches of tenfold work.
     assert np.mean(ratios) <= 1.03, f"{ratios}"
     assert max(ratios) <= 1.06
 
@@ -101,7 +101,7 @@ def test_small_savings_are_left_alone() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_falls_back_when_the_written_order_is_best_again(seed: int) -> None:
-    """What was adopted is no longer better than the written order by anything that can be shown; so the written one it is."""
+    """The adopted order is then the worst there is; a change is seen, and what follows is near the written order."""
     first, then = [0.95, 0.6, 0.2], [0.2, 0.6, 0.95]
     bits = phases(seed, 60_000, (30_000, first), (30_000, then))
     r = run("auto", bits, [1.0, 1.0, 1.0], seed=seed)
@@ -111,6 +111,51 @@ def test_it_falls_back_when_the_written_order_is_best_again(seed: int) -> None:
     settled = r.work_between(36_000, 60_000)
     assert settled <= 1.05 * order_work(bits[36_000:], (0, 1, 2), [1.0] * 3)
     assert r.final_order[0] == 0
+
+
+def greedy_trap(seed: int, rows: int) -> np.ndarray:
+    """Four kinds of tuples: the third filter drops the most, and the first two together drop everything."""
+    kinds = np.random.default_rng(seed).choice(4, rows, p=[0.3, 0.3, 0.2, 0.2])
+    drops = np.array([[0, 1, 1], [1, 0, 1], [1, 0, 0], [0, 1, 0]], bool)
+    return ~drops[kinds]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_greedy_is_not_always_best_and_the_written_order_then_stays(seed: int) -> None:
+    bits = greedy_trap(seed, 60_000)
+    assert run("agreedy", bits, [1.0] * 3, seed=seed, follow=False).final_order[0] == 2, "the invariant wants it so"
+    assert order_work(bits, (2, 0, 1), [1.0] * 3) == pytest.approx(
+        1.6 / 1.5 * order_work(bits, (0, 1, 2), [1.0] * 3), 0.01
+    )
+    r = run("auto", bits, [1.0] * 3, seed=seed)
+    assert set(r.orders) == {(0, 1, 2)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_falls_back_where_greedy_is_right_at_first_and_then_not_the_best(seed: int) -> None:
+    bits = np.concatenate([phases(seed, 20_000, (20_000, [0.9, 0.9, 0.05])), greedy_trap(seed, 60_000)])
+    r = run("auto", bits, [1.0] * 3, seed=seed)
+    assert r.orders[15][0] == 2
+    fallen = [e for e in r.events if e.kind == "fall back"]
+    assert fallen
+    assert fallen[0].why == "A-Greedy's order no longer costs less than as written"
+    assert fallen[0].estimate_before > fallen[0].estimate_after
+    assert r.final_order == (0, 1, 2)
+
+
+def test_its_own_switch_of_order_is_no_change_of_the_stream() -> None:
+    """Where the saving is small it is adopted late; the shares that operators drop then change, but not the stream."""
+    adopted = 0
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        bits = correlated(random, 60_000, np.sort(random.uniform(0.55, 0.75, 4))[::-1], 0.6)
+        events = run("auto", bits, [1.0] * 4, seed=seed).events
+        switched = [e.tuples for e in events if e.before != e.after]
+        adopted += len(switched)
+        for e in events:
+            if e.kind == "change seen":  # a false alarm now and then is chance, but not right after a switch
+                assert not [s for s in switched if s <= e.tuples <= s + 3000]
+    assert adopted > 6
 
 
 def test_falling_back_is_an_event_with_its_reason() -> None:
@@ -126,14 +171,16 @@ def test_falling_back_is_an_event_with_its_reason() -> None:
         )
 
 
-def test_a_change_that_is_seen_while_as_written_is_told_as_such() -> None:
-    """A-Greedy inside may have moved on; what is in force, and so in the event, is the written order."""
-    bits = phases(2, 60_000, (2000, [0.5, 0.5, 0.35]), (2000, [0.05, 0.5, 1.0]))
-    r = run("auto", bits, [1.0] * 3, seed=2)
-    seen = [e for e in r.events if e.kind == "change seen"]
-    assert len(seen) > 5
-    assert {r.orders[e.tuples // 1000] for e in seen} == {(0, 1, 2)}
-    assert all(e.before == e.after == "f1 → f2 → f3" for e in seen)
+def test_a_change_is_told_with_the_order_in_force() -> None:
+    """A-Greedy inside has moved on, for a saving of 2 %, while the written order is still in force."""
+    bits = phases(2, 100_000, (80_000, [0.5, 0.59, 0.5]), (20_000, [0.9, 0.9, 0.1]))
+    auto = Auto(Pipeline("s", tuple(Operator(f"f{i}") for i in range(3))), 2)
+    run(auto, bits[:80_000], [1.0] * 3)
+    assert auto.order == (0, 1, 2)
+    assert auto.greedy.order != auto.order
+    seen = [e for e in run(auto, bits[80_000:], [1.0] * 3).events if e.kind == "change seen"]
+    assert seen
+    assert seen[0].before == seen[0].after == "f0 → f1 → f2"
 
 
 @pytest.mark.parametrize(

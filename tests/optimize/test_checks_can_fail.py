@@ -243,7 +243,7 @@ BROKEN: list[tuple[type, str]] = [
 @pytest.mark.parametrize(("policy", "name"), BROKEN, ids=lambda v: v if isinstance(v, str) else v.__name__)
 def test_a_broken_policy_is_caught(policy: type, name: str) -> None:
     check = next(c for c in checks(policy) if c.__name__ == name)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever comes of it
+    with pytest.raises(Exception) as caught:
         check()
     assert f"policy {policy.__name__} fails the check {name}" in caught.value.__notes__[0]
 

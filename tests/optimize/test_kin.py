@@ -1,6 +1,9 @@
-"""Independent, Sweep, LocalSwaps, Lottery, Written: their counters against plain twins, their invariants, their ways."""
+"""Independent, Sweep, LocalSwaps, Lottery, Written: counters against plain twins, invariants, and the registry."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +13,7 @@ from thalweg import optimize
 from thalweg.errors import DefinitionError
 from thalweg.execute.batch import Batch
 from thalweg.lab.simulate import best_order, run, travel
+from thalweg.optimize.agreedy import AGreedy
 from thalweg.optimize.independent import Independent
 from thalweg.optimize.localswaps import LocalSwaps
 from thalweg.optimize.lottery import STAKE, Lottery
@@ -186,6 +190,14 @@ def test_independent_keeps_its_invariant_on_the_window(seed: int) -> None:
                 assert rank[i] >= policy.alpha * rank[j] * (1 - 1e-12)
 
 
+def test_independent_compares_all_pairs_not_only_neighbours() -> None:
+    """Drop counts of 100, 105, 112: no neighbour is better by more than α, but the last is better than the first."""
+    drops = np.repeat(np.arange(3), [100, 105, 112])
+    policy = Independent(filters(3))
+    profile(policy, drops[:, None] != np.arange(3), np.ones(3), "all")
+    assert policy.order == (2, 1, 0)
+
+
 def test_independent_is_the_best_where_filters_are() -> None:
     random = np.random.default_rng(2)
     costs = [5.0, 1.0, 2.0, 1.0]
@@ -234,6 +246,35 @@ def test_lottery_tickets_fade() -> None:
     policy.tickets[:] = [800.0, 0.0]
     policy.observe(Visits(0, 3000, ()))
     assert policy.tickets.tolist() == pytest.approx([100.0, 0.0])
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+PRODUCT = Pipeline("s", tuple(Operator(f"s{i}", "stem", near=frozenset({i ^ 1})) for i in range(4)))
+"""Two pairs of stems, each reached only through its partner: one pair must be finished before the other is begun."""
+
+
+@pytest.mark.parametrize(
+    ("make", "also"),
+    [
+        (partial(AGreedy, follow=False), "all"),
+        (AGreedy, "all"),
+        (partial(Sweep, window=100), None),
+        (partial(LocalSwaps, least=20), "next"),
+        (Independent, "all"),
+    ],
+    ids=["agreedy of the thesis", "agreedy", "sweep", "localswaps", "independent"],
+)
+def test_pairs_that_nothing_connects_stay_together(make: Callable[[Pipeline], Policy], also: Also | None) -> None:
+    """The best of all has the worst of all as its partner, which must follow it at once."""
+    policy = make(PRODUCT)
+    random = np.random.default_rng(1)
+    for _ in range(60):
+        bits = correlated(random, 60, np.array([0.6, 0.7, 1.0, 0.1]), 0.0)
+        profile(policy, bits, np.ones(4), also or policy.also())  # type: ignore[attr-defined]
+        assert PRODUCT.allows(policy.plan.route), policy.plan.route
+    if not isinstance(policy, LocalSwaps):
+        assert policy.plan.version > 0
 
 
 # --- Written, and the registry ----------------------------------------------------------------------------------------

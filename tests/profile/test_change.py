@@ -142,7 +142,7 @@ def test_a_snapshot_is_json_and_goes_on_the_same() -> None:
 
 
 def test_slow_drift_is_seen_against_what_was() -> None:
-    """Neighbouring batches never differ enough; the reference is all that came since the last change, so drift shows."""
+    """Neighbouring batches never differ enough; compared with all that came since the last change, drift shows."""
     random = np.random.default_rng(9)
     detector = ChangeDetector(1)
     assert any(detector.observe(flow(random, [0.3 + k / 4000])) is not None for k in range(400))

@@ -56,21 +56,19 @@ def test_hiccups_now_and_then_never_add_up() -> None:
 
 @pytest.mark.parametrize(("rise", "most"), [(2, 30), (10, 40), (100, 60)])
 def test_a_true_rise_is_followed(rise: int, most: int) -> None:
-    costs = settled()
-    for k in range(200):
+    costs, seen = settled(), 0
+    while costs.per_row[0] < 0.9 * rise * 1e-6 and seen < 200:
         costs.observe(visits((0, 1000, rise * 1e-3)))
-        if costs.per_row[0] > 0.9 * rise * 1e-6:
-            break
-    assert k < most, f"{k} visits of 1,000 rows until a {rise}-fold rise is seen"
+        seen += 1
+    assert seen < most, f"{seen} visits of 1,000 rows until a {rise}-fold rise is seen"
 
 
 def test_a_fall_is_followed_without_a_cap() -> None:
-    costs = settled(1e-4)
-    for k in range(200):
+    costs, seen = settled(1e-4), 0
+    while costs.per_row[0] > 2e-6 and seen < 200:
         costs.observe(visits((0, 1000, 1e-3)))
-        if costs.per_row[0] < 2e-6:
-            break
-    assert 20 < k < 100, "an average over some 12,000 rows"
+        seen += 1
+    assert 20 < seen < 100, "an average over some 12,000 rows"
 
 
 def test_the_first_rows_are_not_capped() -> None:

@@ -123,3 +123,9 @@ def test_case_of_duplicate_columns_is_an_error_only_when_used() -> None:
     assert [o.name for o in bind("SELECT b FROM t", {"t": Source(schema)}).output] == ["b"]
     with pytest.raises(QueryError, match="ambiguous"):
         bind("SELECT a FROM t", {"t": Source(schema)})
+
+
+def test_types_that_arrow_can_not_compare_are_left_to_spark() -> None:
+    schema = pa.schema({"a": pa.month_day_nano_interval(), "b": pa.list_(pa.int32()), "c": pa.time64("us")})
+    q = bind("SELECT 1 FROM t WHERE a = a AND b = b AND c < c AND c IS NULL", {"t": Source(schema)})
+    assert [f.evaluate is None for f in q.filters] == [True, True, True, False]

@@ -255,6 +255,13 @@ QUIET = {
     "i32 IN (NULL, 0)": [None, None, True, None],
     "i32 NOT IN (1, 2)": [True, True, True, None],
     "(i32 <=> NULL) = true": [False, False, False, True],
+    "NULL BETWEEN NULL AND i32": [None, None, None, None],
+    "i32 NOT BETWEEN NULL AND -1": [True, None, True, None],
+    "CASE NULL WHEN NULL THEN true ELSE i32 = 0 END": [False, False, True, None],
+    "NULL = NULL OR i32 = 0": [None, None, True, None],
+    "(NULL <=> NULL) AND i32 = 0": [False, False, True, None],
+    "i32 IN (NULL)": [None, None, None, None],
+    "NOT (NULL AND i32 = 0)": [True, True, None, None],
 }
 ONLY_SPARK = [
     "s RLIKE 'a'", "s ILIKE 'a'", "s LIKE t", "s LIKE 'a\\\\b'", "substring(s, -2, 1) = 'a'", "round(f64, 1) > 1",

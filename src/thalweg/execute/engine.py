@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 RESULT_TIME = "result_time"
+NOTHING = np.empty(0, np.int64)
 PIECE = 1 << 15
 """Most tuples that travel together."""
 FORMAT = 1
@@ -337,16 +338,21 @@ class Engine:
             self._build(stage, arrival, kept, order)
 
     def _send_in_turn(self, stage: Stage, arrival: Arrival) -> Ints:
-        """Send scouts, evenly spaced, for as long as the policy wants some; then the rest."""
+        """Send scouts, evenly spaced, for as long as the policy wants some; then the rest, again if it is recalled."""
         kept: list[Ints] = []
         ahead = getattr(stage.policy, "ahead", None) if stage.number not in self._frozen else None
         sent = 0
-        while ahead is not None and (wanted := ahead(len(arrival.partial), sent)):
-            scouts = np.linspace(0, len(arrival.partial) - 1, wanted).astype(np.int64)
-            kept.append(self._send(stage, arrival.pick(scouts)))
-            arrival = arrival.pick(np.delete(np.arange(len(arrival.partial)), scouts))
-            sent += wanted
-        kept.append(self._send(stage, arrival))
+        while len(arrival.partial):
+            wanted = ahead(len(arrival.partial), sent) if ahead is not None else 0
+            if wanted:
+                spaced = np.arange(wanted) * len(arrival.partial) // wanted
+                rest = np.ones(len(arrival.partial), np.bool_)
+                rest[spaced] = False
+                self._send(stage, arrival.pick(spaced), kept)
+                arrival = arrival.pick(rest)
+                sent += wanted
+            else:
+                arrival = self._send(stage, arrival, kept)
         if len(kept) == 1:
             return kept[0]
         whole = np.concatenate(kept)
@@ -396,21 +402,26 @@ class Engine:
         columns = {name: read(data.column(name)) for name in shape.carried(i)}
         return Arrival(partial, data, columns), rows
 
-    def _send(self, stage: Stage, arrival: Arrival) -> Ints:
-        """Route, run, observe. Returns the partial results that passed the filters."""
+    def _send(self, stage: Stage, arrival: Arrival, kept: list[Ints]) -> Arrival:
+        """Route, run, observe. Adds the partial results that passed the filters to `kept`; returns what was recalled."""
         i, count = stage.number, len(arrival.partial)
         if stage.policy is None:
-            return self.fabric.admit(i, arrival)
+            kept.append(self.fabric.admit(i, arrival))
+            return arrival.pick(NOTHING)
         batch = arrival.batch(self._batches, stage.input.alias, self.shape.row_column(i))
         frozen = self._frozen.get(i)
         rusters = stage.policy.route(batch) if frozen is None else [Ruster(None, frozen)]
-        kept, journeys = self.fabric.run(i, arrival, rusters, self._receive)
+        passed, journeys = self.fabric.run(i, arrival, rusters, self._receive)
+        kept.append(passed)
         visits = Visits(self._batches, count, journeys)
         if frozen is None:
             stage.policy.observe(visits)
             self._events += stage.policy.drain()
         self._count(stage, visits)
-        return kept
+        recalled = [j.ruster.rows for j in journeys if j.recalled]
+        if not recalled:
+            return arrival.pick(NOTHING)
+        return arrival if None in recalled else arrival.pick(np.concatenate([r for r in recalled if r is not None]))
 
     def _count(self, stage: Stage, visits: Visits) -> None:
         names = stage.pipeline.names

@@ -30,6 +30,8 @@ from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Trial, Vis
 from thalweg.query.query import Column
 
 Ints = NDArray[np.int64]
+TRUST = 1024
+"""Rows that the first stem may return before a ruster's limit is applied."""
 BUFFER = 1 << 14
 """Partial results that one step hands on at a time."""
 SAMPLE = 64
@@ -48,7 +50,7 @@ class Arrival:
     data: pa.RecordBatch
     columns: Mapping[str, FixedValues | pa.Array]
 
-    def pick(self, lines: Ints) -> Arrival:
+    def pick(self, lines: Ints | NDArray[np.bool_]) -> Arrival:
         return Arrival(self.partial[lines], self.data, self.columns)
 
     def batch(self, number: int, stream: str, column: int) -> Batch:
@@ -108,6 +110,7 @@ class _Trip:
     numbers: Ints | None = None
     """Row numbers of profiled rows, ascending."""
     trials: list[Trial] = field(default_factory=list)
+    recalled: bool = False
     sampled: set[int] = field(default_factory=set)
     """Places of the route at which partial results have been sampled."""
 
@@ -136,7 +139,8 @@ class JoinFabric:
     ) -> tuple[Ints, tuple[Journey, ...]]:
         """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, and journeys.
 
-        `emit` gets full results, in a buffer that is reused after it returns.
+        `emit` gets full results, in a buffer that is reused after it returns. A ruster that goes over its limit is recalled:
+        nothing of it was emitted, and its rows are not among those returned.
         """
         kept: list[Ints] = []
         journeys: list[Journey] = []
@@ -145,12 +149,13 @@ class JoinFabric:
             if not len(partial):
                 continue
             partial, journey = self._travel(i, arrival, partial, ruster, emit)
-            kept.append(partial)
             journeys.append(journey)
+            if not journey.recalled:
+                kept.append(partial)
         if len(kept) == 1:
             return kept[0], tuple(journeys)
         if not kept:
-            return arrival.partial[:0], ()
+            return arrival.partial[:0], tuple(journeys)
         whole = np.concatenate(kept)
         return whole[np.argsort(whole[:, self.shape.row_column(i)], kind="stable")], tuple(journeys)
 
@@ -181,7 +186,7 @@ class JoinFabric:
             for op, t in zip(route, trip.tallies, strict=True)
             if t.rows_in or t.extra
         )
-        return partial, Journey(ruster, rows, visits, trip.passed, trip.matches, tuple(trip.trials))
+        return partial, Journey(ruster, rows, visits, trip.passed, trip.matches, tuple(trip.trials), trip.recalled)
 
     def _depart(self, i: int, arrival: Arrival, ruster: Ruster) -> _Trip:
         route = ruster.route.operators
@@ -288,7 +293,9 @@ class JoinFabric:
         out, cursor = self._buffers[depth], self._cursors[depth]
         cursor[:] = _FRESH
         tally.rows_in += len(partial)
-        worked = 0
+        watched = trip.ruster.limit is not None and depth == 0
+        if watched:
+            out = out[:TRUST]
         sampling = trip.matches is not None and k not in trip.sampled
         count = len(partial)
         while True:
@@ -299,6 +306,13 @@ class JoinFabric:
             done = cursor[kernels.AT_ROW] >= count
             tally.seconds += perf_counter() - started
             chunk = out[:written]
+            if watched and not done:
+                watched, out = False, self._buffers[depth]
+                if written > trip.ruster.limit * (cursor[kernels.AT_ROW] + 1):
+                    trip.recalled = True
+                    tally.rows_in += int(cursor[kernels.AT_ROW]) + 1 - len(partial)
+                    tally.rows_out += written
+                    break
             if sampling:
                 sampling = False
                 trip.sampled.add(k)
@@ -311,8 +325,7 @@ class JoinFabric:
                 self._visit(trip, k + 1, step.bound, chunk, emit)
             if done:
                 break
-        worked = int(cursor[kernels.WORK])
-        tally.work += worked
+        tally.work += int(cursor[kernels.WORK])
         tally.survivors += int(cursor[kernels.SURVIVORS])
 
     def _sample(self, trip: _Trip, k: int, bound: frozenset[int], partial: Ints, chunk: Ints, work: int) -> None:

@@ -81,7 +81,8 @@ class KeyCoder:
         if array.type == self.type:
             return array
         try:
-            return array.cast(self.type)
+            # As in Spark, an integer compared with a double becomes the nearest double.
+            return array.cast(self.type, safe=not pa.types.is_floating(self.type))
         except pa.ArrowInvalid as error:
             raise DefinitionError(
                 f"a join key of type {array.type} can't be compared as {self.type}: {error}",

@@ -33,7 +33,8 @@ STYLE = {
 }  # fmt: skip
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib without a screen."""
     try:
         import matplotlib
     except ImportError as missing:
@@ -48,7 +49,7 @@ def _pyplot() -> Any:
 
 def draw(panel: Panel, curves: Sequence[Curve], cast: Sequence[str] = ()) -> tuple[bytes, str]:
     """A panel as PNG, and as SVG whose colours are variables."""
-    plt = _pyplot()
+    plt = pyplot()
     slots = _slots(curves, cast)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=SIZE, layout="constrained")

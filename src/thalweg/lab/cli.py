@@ -48,18 +48,19 @@ def run_experiments(
     from rich.console import Console
 
     from thalweg.errors import ThalwegError
-    from thalweg.lab import catalogue
+    from thalweg.lab import catalogue, chart
     from thalweg.lab.record import Settings
 
     console = Console()
     try:
         experiments = catalogue.find(name)
+        chart.pyplot()  # say now, not after the run, that it is missing
         outcomes = _progress(console, experiments, quick, seed, jobs or os.cpu_count() or 1)
         folder = out or Path("out") / "lab" / name
         settings = Settings(name, quick, seed)
         write(folder, settings, outcomes)
     except ThalwegError as error:
-        console.print(f"[red]{error}[/red]", highlight=False)
+        console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(2) from error
     show(console, outcomes)
     console.print(f"page, plots and numbers: {folder / 'index.html'}", highlight=False, soft_wrap=True)
@@ -132,7 +133,7 @@ def show(console: Console, outcomes: list[Outcome]) -> None:
         table.add_column("measured", ratio=6, style="dim")
         for claim, finding in outcome.findings:
             says = claim.says if claim.source == "paper" else f"(ours) {claim.says}"
-            table.add_row(says, Text(finding.verdict, style=colors[finding.verdict]), finding.numbers)
+            table.add_row(Text(says), Text(finding.verdict, style=colors[finding.verdict]), Text(finding.numbers))
         console.print(table, highlight=False)
     tally = counted(outcomes)
     console.print(", ".join(f"{n} {verdict}" for verdict, n in tally.items()), style="bold", highlight=False)

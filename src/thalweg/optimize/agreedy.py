@@ -33,7 +33,7 @@ BURST = 100
 """Profile tuples wanted at once after a change: enough to tell filters apart that differ by a fifth in drop rate."""
 BURST_SAMPLING = 0.1
 CLUMP = 16
-"""Profile tuples that are worth a ruster of their own: the calls for two rows take nearly as long as those for twenty."""
+"""Profile tuples that are worth a ruster of their own: calls for a few rows take nearly as long as calls for dozens."""
 
 
 @dataclass
@@ -69,7 +69,8 @@ class AGreedy(Profiling):
         return self.p * min(max(3 * BURST / max(len(self.profile), 1), 0.25), 2.0)
 
     def clump(self) -> int:
-        return CLUMP if self.follow else 0
+        # A full window has seen no change for long: there is no hurry, and larger rusters are cheaper by the row.
+        return max(CLUMP, len(self.profile) // CLUMP) if self.follow else 0
 
     def observe(self, visits: Visits) -> None:
         if self.follow:

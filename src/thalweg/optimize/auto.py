@@ -72,7 +72,7 @@ class Auto(SingleRoute):
             return [Ruster(None, self.plan.route)]
         self._owed = min(self._owed + self.greedy.sampling() * len(batch), BURST)
         count = min(self._owed, self._affordable())
-        if count < CLUMP:
+        if count < self.greedy.clump():
             return [Ruster(None, self.plan.route)]
         chosen = sampled(self._random, len(batch), count / len(batch))
         self._owed = 0.0
@@ -97,12 +97,9 @@ class Auto(SingleRoute):
         super().observe(visits)
         if not self.choice:
             return
-        for journey in visits.journeys:
-            for v in journey.visits:
-                self.useful += v.seconds
-                self.spent += v.extra_seconds
         self._book(visits)
         self.greedy.observe(visits)
+        self._enter(visits)
         decisions = self.greedy.drain()
         if any(e.kind == "change seen" for e in decisions):
             here = self.plan.route.named(self.pipeline.names)  # A-Greedy's own order need not be in force
@@ -130,6 +127,17 @@ class Auto(SingleRoute):
             and self._affordable(LOSS) >= CLUMP
         ):
             self._adopt(cost, cost - saving)
+
+    def _enter(self, visits: Visits) -> None:
+        """Enter what was useful, and what profiling took beyond it: tries after a drop, and the price of a small ruster."""
+        costs = self.greedy.costs.per_row
+        for journey in visits.journeys:
+            seconds = sum(v.seconds + v.extra_seconds for v in journey.visits)
+            useful = seconds
+            if journey.passed is not None:
+                useful = min(seconds, float(sum(v.rows_in * costs[v.operator] for v in journey.visits)))
+            self.useful += useful
+            self.spent += seconds - useful
 
     def _book(self, visits: Visits) -> None:
         """Enter what the route in force saved against the written one, or lost, since tuples were last profiled."""

@@ -31,6 +31,8 @@ UNIT = 1e-8
 
 SHARE = 0.1
 """Share of what a new order saves that may be spent on further scouts."""
+PATIENCE = 15
+"""Batches between scouts, at most, while they bring nothing new."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 
@@ -63,6 +65,7 @@ class MJoinGreedy(SingleRoute):
     >>> from thalweg.plan import Operator, Pipeline
     >>> policy = MJoinGreedy(Pipeline("a", (Operator("b", "stem"), Operator("c", "stem"))))
     >>> policy.learn([(frozenset(), 0, 16, 800, 880.0)], [(frozenset(), 1, 16, 32, 112.0)])
+    False
     >>> policy.plan.route.named(policy.pipeline.names)
     'c → b'
     """
@@ -83,7 +86,9 @@ class MJoinGreedy(SingleRoute):
         self._last = 0
         self._choice = self._has_choice()
         self._profile = False
-        self._changed = False
+        self._alarmed = False
+        self._every = 0
+        self._waited = 0
 
     def _has_choice(self) -> bool:
         route: list[int] = []
@@ -95,11 +100,17 @@ class MJoinGreedy(SingleRoute):
 
     def ahead(self, rows: int, sent: int) -> int:
         """How many of `rows` tuples that are left go ahead as scouts, when so many of their batch already went."""
-        if not self._choice or self.spent > self.regret * (self.useful + self.spent) + self.saved + self._grace:
+        self._profile = False
+        if sent == 0 and not self._alarmed:
+            self._waited += 1
+            self._last = rows
+        if not self._choice or sent > self.scouts or not (self._alarmed or (sent == 0 and self._waited > self._every)):
             return 0
-        self._last = rows
-        wanted = self.scouts if sent == 0 else self.more if self._changed and sent <= self.scouts else 0
-        self._profile = 0 < 4 * wanted <= rows
+        allowance = self.regret * (self.useful + self.spent) + self.saved + self._grace
+        if self.spent > (2.0 if self._alarmed else 1.0) * allowance:
+            return 0
+        wanted = self.more if sent else self.scouts
+        self._profile = 4 * wanted <= rows
         return wanted if self._profile else 0
 
     @property
@@ -110,7 +121,18 @@ class MJoinGreedy(SingleRoute):
     def route(self, batch: Batch) -> list[Ruster]:
         if self._profile:
             return [Ruster(None, self.plan.route, "profile", "all")]
-        return [Ruster(None, self.plan.route)]
+        return [Ruster(None, self.plan.route, limit=self._limit())]
+
+    def _limit(self) -> float | None:
+        """Rows per row that the first stem may return before the ruster is called back: a change announces itself there.
+
+        Not twice for the same tuples, and not before anything is known.
+        """
+        if not self._choice or self._alarmed:
+            return None
+        first = next((k for k, op in enumerate(self.order) if self._is_stem(op)), None)
+        belief = None if first is None else self.fanouts.believe(frozenset(self.order[:first]), self.order[first])
+        return None if belief is None else CHANGE * (belief.fanout + 1.0)
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
@@ -125,7 +147,18 @@ class MJoinGreedy(SingleRoute):
             if journey.passed is not None:
                 rivals += self._judged(journey)
         self.fanouts.round += self._profile
-        self.learn(on_way, rivals, decide=self._profile)
+        before = self.plan
+        changed = self.learn(on_way, rivals, decide=self._profile)
+        if self._profile:
+            self._waited = 0
+            settled = self.plan is before and not changed and not self._alarmed
+            self._every = min(2 * self._every + 1, PATIENCE) if settled else 0
+            self._alarmed |= changed
+        elif any(j.recalled for j in visits.journeys):
+            self._alarmed = True
+            self.fanouts.doubt()
+        else:
+            self._alarmed = changed
         self._profile = False
 
     def _travelled(self, journey: Journey) -> Iterable[Seen]:
@@ -159,20 +192,21 @@ class MJoinGreedy(SingleRoute):
     def _is_stem(self, operator: int) -> bool:
         return self.pipeline.operators[operator].kind == "stem"
 
-    def learn(self, on_way: Sequence[Seen], rivals: Sequence[Seen] = (), *, decide: bool = True) -> None:
-        """Take in what operators on the way and their rivals did, and reorder if that pays.
+    def learn(self, on_way: Sequence[Seen], rivals: Sequence[Seen] = (), *, decide: bool = True) -> bool:
+        """Take in what operators on the way and their rivals did, and reorder if that pays. Returns whether it is a change.
 
         The data has changed where the way costs several times what was believed, or a rival only a fraction.
         """
         ratio = self.fanouts.ratio
-        self._changed = any(ratio(v, o, n, w) > CHANGE for v, o, n, _, w in on_way)
-        self._changed |= any(ratio(v, o, n, w) < 1 / CHANGE for v, o, n, _, w in rivals)
-        if self._changed:
+        changed = any(ratio(v, o, n, w) > CHANGE for v, o, n, _, w in on_way)
+        changed |= any(ratio(v, o, n, w) < 1 / CHANGE for v, o, n, _, w in rivals)
+        if changed:
             self.fanouts.doubt()
         for seen in (*on_way, *rivals):
             self.fanouts.observe(*seen)
         if decide:
             self._decide()
+        return changed
 
     def _decide(self) -> None:
         order: list[int] = []
@@ -270,7 +304,8 @@ class MJoinGreedy(SingleRoute):
         views = []
         for op, name in enumerate(self.pipeline.names):
             belief = self.fanouts.believe(frozenset(), op)
-            views.append(OperatorView(name, belief and belief.fanout, belief and belief.work * UNIT))
+            known = (None, None) if belief is None else (belief.fanout, belief.work * UNIT)
+            views.append(OperatorView(name, *known))
         route = RouteView("", 1.0, self.plan.route, self._seconds(self.order))
         return Explanation(self.name, self.why(), (route,), tuple(views), self._to_change())
 

@@ -65,6 +65,8 @@ class Journey:
     passed: NDArray[np.int8] | None = None
     matches: NDArray[np.int64] | None = None
     trials: tuple[Trial, ...] = ()
+    recalled: bool = False
+    """Whether the ruster went over its limit: its rows must be routed again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

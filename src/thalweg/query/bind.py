@@ -474,7 +474,8 @@ class _Binder:
     def _compiled(self, c: _Conjunct, key: Callable[[Column], Any]) -> Expression | None:
         names = Names(self.resolved, self.called, lambda n, m, h: self.parsed.error(n, m, h), key)
         try:
-            return compiled(c.node, names)
+            condition = compiled(c.node, names)
+            return condition if c.functions or _runs(condition, c.columns, key) else None
         except OnlySpark as only:
             if c.functions:
                 raise self.parsed.error(
@@ -653,6 +654,15 @@ def _implied(columns: list[Column], type: pa.DataType) -> Iterator[Filter]:
             text = f"{_sql(own[0])} = {_sql(other)}"
             sides = [Field(type, c.name) for c in (own[0], other)]
             yield Filter(alias, text, (own[0].name, other.name), Condition(text, Compare(BOOL, "=", *sides)))
+
+
+def _runs(condition: Expression, columns: Iterable[Resolved], key: Callable[[Column], Any]) -> bool:
+    """Whether Arrow has kernels for these types: tried without rows, because it tells only when asked."""
+    try:
+        Condition("", condition)({key(r.column): pa.nulls(0, r.type) for r in columns} or {"": pa.nulls(0)})
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return False
+    return True
 
 
 def _holds(condition: Expression) -> bool:

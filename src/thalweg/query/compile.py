@@ -251,9 +251,12 @@ class _Compiler:
     def _compare(self, op: Any, node: exp.Expr) -> x.Expression:
         if op in ("<", "<=", ">", ">="):
             self._within_bigint(node, node.this, node.expression)
-        left, right = self.pair(node, node.this, node.expression)
+        return self._compared(op, node, node.this, node.expression)
+
+    def _compared(self, op: Any, node: exp.Expr, this: exp.Expr, other: exp.Expr) -> x.Expression:
+        left, right = self.pair(node, this, other)
         if pt.is_null(left.type):
-            return x.Constant(BOOL, None)
+            return x.Constant(BOOL, None)  # NULL beside NULL: there is no type to compare in
         return x.Compare(BOOL, op, left, right)
 
     def _within_bigint(self, node: exp.Expr, *sides: exp.Expr) -> None:
@@ -298,9 +301,8 @@ class _Compiler:
         low, high = node.args["low"], node.args["high"]
         self._within_bigint(node, node.this, low)
         self._within_bigint(node, node.this, high)
-        a, b = self.pair(node, node.this, low)
-        c, d = self.pair(node, node.this, high)
-        return x.And(BOOL, x.Compare(BOOL, ">=", a, b), x.Compare(BOOL, "<=", c, d))
+        above, below = self._compared(">=", node, node.this, low), self._compared("<=", node, node.this, high)
+        return x.And(BOOL, above, below)
 
     def _in(self, node: exp.In) -> x.Expression:
         if not node.expressions or node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
@@ -454,10 +456,7 @@ class _Compiler:
         if node.this is None:
             conditions = [self.condition(i.this) for i in ifs]
         else:
-            conditions = []
-            for i in ifs:
-                left, right = self.pair(node, node.this, i.this)
-                conditions.append(x.Compare(BOOL, "=", left, right))
+            conditions = [self._compared("=", node, node.this, i.this) for i in ifs]
         default = node.args.get("default")
         values = self._branches(node, [i.args["true"] for i in ifs] + [default or exp.Null()])
         return x.Case(values[0].type, tuple(conditions), tuple(values[:-1]), values[-1])

@@ -3,8 +3,8 @@
     for check in thalweg.testing.checks(MyPolicy):
         check()
 
-A check drives fresh policies over seeded streams of known pass bits, through the real fabric with recorded costs, and raises
-AssertionError with what was broken. Nothing is timed; a check gives the same outcome on every machine.
+A check drives fresh policies over seeded streams of known pass bits, through the real fabric with recorded costs, and
+raises AssertionError with what was broken. Nothing is timed; a check gives the same outcome on every machine.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _assert_same(one: Sequence[Step], two: Sequence[Step], what: str) -> None:
 def _assert_split(rusters: Sequence[Ruster], rows: int) -> None:
     parts = [np.arange(rows) if r.rows is None else np.asarray(r.rows) for r in rusters]
     for part in parts:
-        assert part.dtype.kind == "i" and part.ndim == 1, f"rows are positions, not {part.dtype} of shape {part.shape}"
+        assert (part.dtype.kind, part.ndim) == ("i", 1), f"rows are positions, not {part.dtype} of shape {part.shape}"
     together = np.sort(np.concatenate([*parts, np.zeros(0, np.int64)]))
     assert together.tolist() == list(range(rows)), f"{rows} rows were split into {[len(p) for p in parts]}"
 
@@ -261,7 +261,8 @@ def is_a_policy(make: Make) -> None:
     for stream in _streams():
         policy = make(stream.pipeline, 0)
         assert isinstance(policy, Policy), "a verb of the contract is missing"
-        assert policy.name and isinstance(policy.plan, Plan)
+        assert policy.name
+        assert isinstance(policy.plan, Plan)
         for route in policy.plan.routes.values():
             assert stream.pipeline.allows(route)
 
@@ -381,7 +382,7 @@ def survives_no_operators(make: Make) -> None:
 
 
 def observes_what_it_did_not_ask_for(make: Make) -> None:
-    """After a restart, visits may come from routes of another plan, profiled in other ways: no harm may come of them."""
+    """After a restart, visits may come from routes of another plan, profiled in other ways: no harm comes of them."""
     for pipeline in (_filters(1), _filters(4), GUARDED, JOINED):
         stream = make_stream(pipeline, 12, batches=10, rows=1000, pass_rate=0.5 if len(pipeline) == 1 else None)
         policy = make(pipeline, 0)

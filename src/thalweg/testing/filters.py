@@ -1,7 +1,7 @@
 """Random filter cases: rows of every type predicates meet, predicates whose outcome is known, guards, and rusters.
 
-Invariant: what a drawn predicate says of a row follows from the row's values alone and is the same whether it is called row
-by row, on Arrow arrays or on pandas series; so a plain loop over rows knows the answer. As for joins, one generator
+Invariant: what a drawn predicate says of a row follows from the row's values alone and is the same whether it is called
+row by row, on Arrow arrays or on pandas series; so a plain loop over rows knows the answer. As for joins, one generator
 serves a seed (thousands of cases are cheap) and Hypothesis (what it draws, it shrinks).
 """
 
@@ -67,7 +67,7 @@ class Refused(ValueError):
 class DrawnPredicate:
     """A predicate decided by a hash of its values: below `raises` it raises, then come NULL, true and false.
 
-    Two predicates with the same salt and columns are correlated: the one that passes less passes a part of the other's rows.
+    Two predicates with the same salt and columns are correlated: what one passes, so does another that passes more.
 
     >>> p = DrawnPredicate("p", ("whole",), salt=1, passes=0.5)
     >>> [p.outcome(v) for v in (1, 2, 3, 4)]
@@ -329,7 +329,7 @@ def _value(chance: Chance, kind: pa.DataType) -> Any:
 
 
 def make_pipeline(chance: Chance, operators: int, *, stems: bool = False) -> Pipeline:
-    """A pipeline with random guards; with stems, some of them reached only through others, some through nothing at all."""
+    """A pipeline with random guards; with stems, some of them reached only through others, some through nothing."""
     guards = _guards(chance, operators, chance.choice((0.0, 0.15, 0.4)))
     drawn = []
     for i in range(operators):
@@ -343,7 +343,7 @@ def make_pipeline(chance: Chance, operators: int, *, stems: bool = False) -> Pip
 
 
 def _guards(chance: Chance, count: int, density: float) -> list[frozenset[int]]:
-    """Guards without a circle: each operator may only wait for those before it in a drawn order, not the written one."""
+    """Guards without a circle: an operator may only wait for those before it in a drawn order, not the written one."""
     rank = _shuffled(chance, range(count))
     return [
         frozenset(j for j in range(count) if rank[j] < rank[i] and density and chance.yes(density))

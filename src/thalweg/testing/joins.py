@@ -107,6 +107,8 @@ SHAPES = ("chain", "star", "clique", "cycle", "tree")
 POLICIES = ("written", "lottery", "chaos", "auto", "agreedy")
 LAYOUTS = ("hash", "bits", "mixed")
 NAMES = ("a", "b", "c", "d", "e", "f")
+SHORT, LONG = 40, 250
+"""Most rows of a source, in most cases and in a few."""
 
 
 def make_case(seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS) -> JoinCase:
@@ -115,7 +117,7 @@ def make_case(seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequenc
     >>> make_case(7) == make_case(7)
     True
     """
-    return _Maker(Seeded(seed), policies, layouts).case(seed)
+    return _Maker(Seeded(seed), policies, layouts, rows=LONG).case(seed)
 
 
 def join_cases(
@@ -141,15 +143,20 @@ class _Column:
 class _Maker:
     """Draws one case: shape, sources, windows, predicates, rows, history."""
 
-    def __init__(self, chance: Chance, policies: Sequence[str], layouts: Sequence[str], most: int = 6) -> None:
+    def __init__(
+        self, chance: Chance, policies: Sequence[str], layouts: Sequence[str], most: int = 6, rows: int = SHORT
+    ) -> None:
         self.chance = chance
         self.policies = policies
         self.layouts = layouts
         self.most = most
+        self.rows = rows
 
     def case(self, seed: int) -> JoinCase:
         c = self.chance
-        count = min(c.choice((2, 2, 3, 3, 3, 4, 4, 5, 6)), self.most)
+        # A long case has few inputs and many slices' worth of rows, so that windows move on and policies learn.
+        self.long = self.rows > SHORT and c.yes(0.04)
+        count = min(c.choice((2, 2, 3, 3, 3, 4, 4, 5, 6)), 3 if self.long else self.most)
         self.names = NAMES[:count]
         self.shape = c.choice(SHAPES)
         self.tick = c.choice((1_000_000, 1_000_000, 1_000, 1))
@@ -158,6 +165,8 @@ class _Maker:
         if c.yes(0.3):
             self.palette = [c.choice(self.palette)]
         self.domain = c.integer(1, 5)
+        if self.long:
+            self.palette, self.domain = ["int"], c.integer(10, 60)
         self.common = c.yes(0.35)
         self._inputs()
         windows = [self._window(name) for name in self.names]
@@ -173,7 +182,7 @@ class _Maker:
         case = JoinCase(
             seed, "cross" if cross else self.shape, sources, inputs, tuple(self._shuffled(predicates)),
             self._select(), self._history(sources), c.choice(self.policies), c.choice(self.layouts),
-            c.choice((1, 3, 8, 1024)), c.choice((2, 7, 64, 1 << 14)), cross=cross,
+            c.choice((1, 3, 8, 1024)), c.choice((3, 32, 1 << 14, 1 << 14)), cross=cross,
         )  # fmt: skip
         return replace(case, joined=True) if not cross and can_join(case) and c.yes(0.3) else case
 
@@ -214,7 +223,7 @@ class _Maker:
                 half = self.tick // 2 if c.yes(0.1) else 0
                 return Window("range", span=c.integer(0, 8) * self.tick + half)
             case "rows":
-                return Window("rows", rows=c.integer(1, 6))
+                return Window("rows", rows=c.integer(1, 60 if self.long else 6))
             case "partition":
                 names = [x.name for x in self._columns(alias)]
                 by = tuple(dict.fromkeys(c.choice(names) for _ in range(c.integer(1, 2))))
@@ -355,8 +364,8 @@ class _Maker:
     def _size(self, inputs: Sequence[CaseInput], predicates: Sequence[Predicate]) -> int:
         """Rows per source, so that some results are expected and not too many."""
         c = self.chance
-        self.span = c.integer(4, 40)
-        self.planted = c.choice((0.0, 0.2, 0.5))
+        self.span = c.integer(100, 400) if self.long else c.integer(4, 40)
+        self.planted = 0.0 if self.long else c.choice((0.0, 0.2, 0.5))
         self.events = [c.integer(0, self.span) for _ in range(c.integer(1, 4))]
         share = 1.0
         for i in inputs:
@@ -368,13 +377,13 @@ class _Maker:
         if self.common:
             equalities = min(equalities, len(inputs) - 1)
         share *= math.pow(self.domain, -equalities) * math.pow(0.5, len(predicates) - equalities)
-        wanted = c.choice((3, 20, 60))
+        wanted = 150 if self.long else c.choice((3, 20, 60))
         rows = math.pow(wanted / share, 1 / len(inputs))
         if self.planted:
             # The tuples of one event all join each other.
             alike = math.pow(300 / len(self.events), 1 / len(inputs)) * len(self.events) / self.planted
             rows = min(rows, alike)
-        return max(2, min(40, round(rows)))
+        return max(2, min(self.rows if self.long else SHORT, round(rows)))
 
     def _rows(self, name: str, rows: int) -> CaseSource:
         c = self.chance
@@ -413,9 +422,9 @@ class _Maker:
 
     def _values(self, family: Family, type_: pa.DataType) -> Callable[[int | None], Any]:
         c = self.chance
-        pool: tuple[Any, ...] = POOLS[family][: self.domain]
+        pool: tuple[Any, ...] = tuple(range(self.domain)) if self.long else POOLS[family][: self.domain]
         alike = pool
-        if family == "int" and type_ == pa.int64() and c.yes(0.3):
+        if family == "int" and type_ == pa.int64() and not self.long and c.yes(0.3):
             pool += WIDE[: self.domain]
         if family == "double" and c.yes(0.3):
             pool = POOLS[family]
@@ -454,6 +463,8 @@ class _Maker:
         together = c.yes(0.6)
         advances, largest, harsh = c.choice((0.0, 0.2, 0.6)), c.choice((2, 6, 20, 40)), c.yes(0.15)
         restarts = c.choice((0.0, 0.0, 0.1))
+        if self.long:
+            largest *= 5
         steps: list[Step] = []
         waiting = [s for s in streams if s.rows]
         while waiting:

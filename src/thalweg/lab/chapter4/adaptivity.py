@@ -326,7 +326,7 @@ def _at_period_trials(quick: bool, seed: int) -> list[Trial]:
             {"period": period, "c": c, "contenders": contenders, "tuples": tuples, "seed": s, "span": span},
         )
         for span, (period, tuples) in zip(("short", "long"), points.items(), strict=True)
-        for c in ((5, 50) if quick else (5, 10, 20, 50))
+        for c in ((5, 50) if quick else (5, 10, 50))
         for s in range(seed, seed + seeds)
     ]  # fmt: skip
 

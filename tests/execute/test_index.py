@@ -1,0 +1,166 @@
+"""Hash and bit-address indexes give equal answers under random layouts, while stems grow, lose slices and change layout."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from thalweg.errors import DefinitionError
+from thalweg.execute import kernels
+from thalweg.execute.arena import Arena
+from thalweg.execute.index import Layout
+from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.execute.stem import Stem
+
+Ints = NDArray[np.int64]
+ATTRIBUTES = 3
+PATTERNS = [p for n in range(ATTRIBUTES + 1) for p in itertools.combinations(range(ATTRIBUTES), n)]
+
+
+def matches(stem: Stem, pattern: tuple[int, ...], probes: Ints) -> list[int]:
+    view = stem.view(pattern)
+    pairs = np.array([(KEYS + k, KEYS + k) for k in pattern], np.int64).reshape(-1, 2)
+    counts = np.empty(len(probes), np.int64)
+    kernels.count(probes, view.cells, view.links, view.runs, pairs, 1 << 60, counts)
+    return counts.tolist()
+
+
+def expected(stored: Ints, pattern: tuple[int, ...], probes: Ints) -> list[int]:
+    return [
+        sum(
+            1
+            for row in stored
+            if all(row[KEYS + k] == p[KEYS + k] for k in pattern)
+            and max(row[NEWEST], p[NEWEST]) <= min(row[EXPIRY], p[EXPIRY])
+        )
+        for p in probes
+    ]
+
+
+def rows(random: np.random.Generator, count: int, time: int) -> Ints:
+    cells = np.empty((count, KEYS + ATTRIBUTES), np.int64)
+    cells[:, NEWEST] = np.sort(random.integers(max(time - 15, 0), time + 10, count))
+    cells[:, EXPIRY] = cells[:, NEWEST] + 40
+    cells[:, KEYS:] = random.integers(0, 5, (count, ATTRIBUTES))
+    return cells
+
+
+def random_layout(random: np.random.Generator) -> Layout:
+    if random.random() < 0.3:
+        return Layout("hash")
+    if random.random() < 0.3:
+        return Layout("bits")
+    return Layout("bits", tuple(int(b) for b in random.integers(0, 5, ATTRIBUTES)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_layout_finds_what_is_stored_and_alive(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    slice_rows = int(random.choice([1, 8, 1024]))
+    stems = [
+        Stem("s", ATTRIBUTES, {}, length=10, slice_rows=slice_rows, layout=random_layout(random)),
+        Stem("s", ATTRIBUTES, {}, length=10, slice_rows=slice_rows, layout=Layout("hash")),
+        Stem("s", ATTRIBUTES, {}, length=10, slice_rows=slice_rows, layout=Layout("bits")),
+    ]
+    stored = np.empty((0, KEYS + ATTRIBUTES), np.int64)
+    for step in range(12):
+        new = rows(random, int(random.integers(0, 60)), 10 * step)
+        stored = np.concatenate([stored, new])
+        for stem in stems:
+            stem.build(new, {}, np.arange(len(new)))
+        if random.random() < 0.3:
+            stems[0].relayout(random_layout(random), migrate=bool(random.random() < 0.5))
+        if random.random() < 0.5:
+            horizon = 10 * step - 20
+            for stem in stems:
+                stem.evict(horizon)
+        probes = rows(random, 10, 10 * step)
+        for pattern in random.permutation(len(PATTERNS))[:3]:
+            # What was evicted had expired before any of these probes came.
+            probes[:, NEWEST] = np.maximum(probes[:, NEWEST], 10 * step - 20)
+            want = expected(stored, PATTERNS[pattern], probes)
+            for stem in stems:
+                assert matches(stem, PATTERNS[pattern], probes) == want, (seed, step, stem.layout, PATTERNS[pattern])
+
+
+def test_an_exact_probe_looks_into_one_bucket_and_a_wild_one_into_all_that_agree() -> None:
+    stem = Stem("s", 2, {}, most=1 << 20, layout=Layout("bits", (4, 3)))
+    cells = np.zeros((1000, KEYS + 2), np.int64)
+    cells[:, EXPIRY] = 1
+    cells[:, KEYS:] = np.random.default_rng(1).integers(0, 100, (1000, 2))
+    stem.build(cells, {}, np.arange(1000))
+    probe = np.full((1, KEYS + 2), 1000, np.int64)
+    probe[:, NEWEST], probe[:, EXPIRY] = 0, 1
+    looked = {}
+    for pattern in ((0, 1), (0,), (1,), ()):
+        view = stem.view(pattern)
+        pairs = np.array([(KEYS + k, KEYS + k) for k in pattern], np.int64).reshape(-1, 2)
+        counts = np.empty(1, np.int64)
+        empty = view.links.copy()
+        line = view.runs[0]
+        empty[line[kernels.HEAD] : line[kernels.NEXT]] = -1  # no candidates: what is left of the work is buckets
+        looked[pattern] = kernels.count(probe, view.cells, empty, view.runs, pairs, 1 << 60, counts)
+    assert looked == {(0, 1): 1, (0,): 8, (1,): 16, (): 128}
+
+
+def test_directories_follow_the_number_of_rows() -> None:
+    layout = Layout("bits", (8, 8))
+    assert layout.fitted(2, 1) == (0, 0)
+    assert sum(layout.fitted(2, 1000)) == 10
+    assert layout.fitted(2, 1 << 20) == (8, 8)
+
+
+def test_slices_of_one_layout_share_an_index_and_a_new_layout_starts_its_own() -> None:
+    stem = Stem("s", 1, {}, length=10, slice_rows=1)
+    for step in range(4):
+        cells = np.array([[10 * step, 10 * step + 40, 7]])
+        stem.build(cells, {}, np.arange(1))
+    assert [len(r.slices) for r in stem.runs] == [4]
+    stem.relayout(Layout("bits"))
+    stem.build(np.array([[40, 80, 7]]), {}, np.arange(1))
+    assert [(r.layout.kind, len(r.slices)) for r in stem.runs] == [("hash", 4), ("bits", 1)]
+    probe = np.array([[40, 80, 7]])
+    assert matches(stem, (0,), probe) == [5]
+
+
+def test_a_long_stem_is_cut_into_runs_that_times_tell_apart() -> None:
+    stem = Stem("s", 1, {}, length=10, slice_rows=1)
+    for step in range(100):
+        stem.build(np.array([[10 * step, 10 * step + 40, 7]]), {}, np.arange(1))
+    view = stem.view((0,))
+    assert len(view.runs) > 8
+    assert len(view.between(500, 540).runs) <= 2
+
+
+@pytest.mark.parametrize("layout", ["tree", ""])
+def test_unknown_layouts_are_refused_by_name(layout: str) -> None:
+    with pytest.raises(DefinitionError, match="no index layout"):
+        Layout.parse(layout)
+
+
+def test_bits_must_match_the_attributes() -> None:
+    with pytest.raises(DefinitionError, match="2 attributes"):
+        Stem("s", 3, {}, layout=Layout("bits", (1, 2)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_blocks_of_an_arena_keep_their_rows(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    arena = Arena({"x": np.empty((0, 2), np.int64), "y": np.empty(0, np.int32)})
+    blocks = {}
+    for step in range(200):
+        if blocks and random.random() < 0.45:
+            arena.free(blocks.pop(int(random.choice(list(blocks)))))
+        else:
+            block = arena.allocate(int(random.integers(1, 300)))
+            arena.arrays["x"][block.span] = step
+            arena.arrays["y"][block.span] = -step
+            blocks[step] = block
+        for number, block in blocks.items():
+            assert (arena.arrays["x"][block.span] == number).all()
+            assert (arena.arrays["y"][block.span] == -number).all()
+    live = sum(b.size for b in blocks.values())
+    assert arena.capacity <= max(8 * (live + 300), 8 * 256)
