@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thalweg.errors import DefinitionError
-
-MICROS = {
-    "microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6,
-    "day": 86_400 * 10**6, "week": 7 * 86_400 * 10**6,
-}  # fmt: skip
-
+from thalweg.query.windows import UNITS
 
 @dataclass(frozen=True)
 class StreamInput:
@@ -41,6 +36,6 @@ def micros(text: str | int, what: str) -> int:
         return text
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?\b", text.lower())
     left = re.sub(r"(\d+(?:\.\d+)?)\s*([a-z]+)|interval|[\s,]", "", text.lower())
-    if not parts or left or any(unit not in MICROS for _, unit in parts):
+    if not parts or left or any(unit not in UNITS for _, unit in parts):
         raise DefinitionError(f"{what} '{text}' is no duration", hint="for example '10 minutes' or '500 milliseconds'")
-    return round(sum(float(n) * MICROS[unit] for n, unit in parts))
+    return round(sum(float(n) * UNITS[unit] for n, unit in parts))
