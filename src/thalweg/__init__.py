@@ -1,8 +1,8 @@
 """Continuous queries on Spark whose plans follow the data.
 
-    import thalweg as tw
-    hot = tw.where(packets, tw.pred(is_attack, "data"), "dst LIKE '10.%'", name="hot")
-    print(tw.query("hot").explain())
+import thalweg as tw
+hot = tw.where(packets, tw.pred(is_attack, "data"), "dst LIKE '10.%'", name="hot")
+print(tw.query("hot").explain())
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from thalweg.errors import CheckpointError, DefinitionError, PredicateError, QueryError, ThalwegError
 
 if TYPE_CHECKING:
-    from thalweg.execute.engine import Engine
     from thalweg.api import Predicate, QueryHandle, pred, query, session, sql, stream, table, where
+    from thalweg.execute.engine import Engine
 
 __version__ = "0.1.0"
 __all__ = [

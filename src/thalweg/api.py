@@ -15,21 +15,27 @@ from thalweg.watch.handle import QueryHandle, query
 
 
 def where(
-    df: DataFrame, *predicates: Predicate | str | Any, policy: str = "auto", name: str | None = None, seed: int | None = None
+    df: DataFrame,
+    *predicates: Predicate | str | Any,
+    policy: str = "auto",
+    name: str | None = None,
+    seed: int | None = None,
 ) -> DataFrame:
     """Keep the rows for which every predicate holds, calling predicates in the order that is cheapest now.
 
-    The rows are those of `df.where` with all predicates; each predicate is called only with rows that survived the ones before it in
-    the order in force, and that order follows the data.
+    The rows are those of `df.where` with all predicates; each predicate is called only with rows that survived the ones
+    before it in the order in force, and that order follows the data.
 
     Parameters
     ----------
     df
         A batch or streaming DataFrame. The result has its schema, metadata (watermarks) included.
     predicates
-        `tw.pred(function, "column", ...)`, bare functions whose parameters are named like columns, SQL text, or Columns.
+        `tw.pred(function, "column", ...)`, bare functions whose parameters are named like columns, SQL text, or
+        Columns.
     policy
-        "auto" (default), "written", "agreedy", "sweep", "independent", "localswaps", "lottery", "chaos", or a registered one.
+        "auto" (default), "written", "agreedy", "sweep", "independent", "localswaps", "lottery", "chaos", or a
+        registered one.
     name
         Name for `tw.query(name)`; by default made of the predicates' names.
     seed
@@ -51,8 +57,8 @@ def sql(
     Parameters
     ----------
     text
-        `SELECT ... FROM s1 [RANGE 10 SECONDS] AS a, s2 b [ROWS 1000], t WHERE ...`. A result appears once, with the newest time
-        of its tuples, if every other tuple is in its own window at that time.
+        `SELECT ... FROM s1 [RANGE 10 SECONDS] AS a, s2 b [ROWS 1000], t WHERE ...`. A result appears once, with the
+        newest time of its tuples, if every other tuple is in its own window at that time.
     policy
         Who chooses the probe orders: "auto", "written", "agreedy", "lottery" or "chaos".
     cells
@@ -62,8 +68,8 @@ def sql(
     seed
         Makes sampling repeatable.
     inputs
-        By the names used in FROM: streams (`tw.stream(df, time=..., lateness=...)`, or a streaming DataFrame with a watermark),
-        tables (static DataFrames), and Python functions used in WHERE.
+        By the names used in FROM: streams (`tw.stream(df, time=..., lateness=...)`, or a streaming DataFrame with a
+        watermark), tables (static DataFrames), and Python functions used in WHERE.
 
     Returns
     -------
@@ -75,8 +81,9 @@ def sql(
 def stream(df: DataFrame, time: str, lateness: str | int = 0, idle: str | int | None = None) -> StreamInput:
     """A DataFrame as a stream of `tw.sql`.
 
-    `time` is its time column; tuples may come up to `lateness` behind the newest one seen, later ones are counted and left out.
-    With `idle`, a stream that falls silent stops holding back the others' eviction once they are so far ahead in time.
+    `time` is its time column; tuples may come up to `lateness` behind the newest one seen, later ones are counted and
+    left out. With `idle`, a stream that falls silent stops holding back the others' eviction once they are so far ahead
+    in time.
     """
     silent = None if idle is None else micros(idle, "idle")
     return StreamInput(df, time, micros(lateness, "lateness"), silent)

@@ -33,9 +33,7 @@ def test_the_best_order_changes_between_phases(tmp_path):
     orders = set()
     for file in sorted(tmp_path.glob("*.parquet")):
         columns = pq.read_table(file).to_pydict()
-        bits = np.array(
-            [[p(v) for v in columns[p.__code__.co_varnames[0]]] for p in intrusion.PREDICATES], np.bool_
-        ).T
+        bits = np.array([[p(v) for v in columns[p.__code__.co_varnames[0]]] for p in intrusion.PREDICATES], np.bool_).T
         assert 0.002 < bits.all(axis=1).mean() < 0.2
         orders.add(best_order(bits, [4, 1, 1, 12, 5, 12])[0])
     assert len(orders) >= 3

@@ -12,7 +12,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """One input: the source it reads, its window (kind and number), and what its time column is called (None: a table)."""
+    """One input: the source it reads, its window (kind and number), and what its time column is called (None: a
+    table)."""
 
     alias: str
     source: str

@@ -225,7 +225,9 @@ def watermark(case: Case, source: str, sent: int) -> int:
     return min(rest) if rest else max(times, default=0) + 1
 
 
-def run(case: Case, random: np.random.Generator, options: dict[str, Any], *, hop: bool = False) -> Counter[tuple[Any, ...]]:
+def run(
+    case: Case, random: np.random.Generator, options: dict[str, Any], *, hop: bool = False
+) -> Counter[tuple[Any, ...]]:
     """Push everything with watermarks in between; with `hop`, move to a new engine by a snapshot now and then."""
     engine = Engine(case.query, **options)
     found: Counter[tuple[Any, ...]] = Counter()

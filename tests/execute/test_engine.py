@@ -1,4 +1,5 @@
-"""The engine: what a windowed join means, on cases small enough to check by hand, and at random against the nested loop."""
+"""The engine: what a windowed join means, on cases small enough to check by hand, and at random against the nested
+loop."""
 
 from __future__ import annotations
 
@@ -112,7 +113,9 @@ def test_the_order_of_arrival_changes_nothing_within_range_windows() -> None:
             found += rows_of(engine.push(source, batch(s, row)))
         answers.append(found)
     assert all(a == answers[0] for a in answers)
-    assert answers[0].total() == sum(1 for x, y in itertools.product(rows, rows) if x[1] == y[1] and abs(x[0] - y[0]) <= 7)
+    assert answers[0].total() == sum(
+        1 for x, y in itertools.product(rows, rows) if x[1] == y[1] and abs(x[0] - y[0]) <= 7
+    )
 
 
 def test_a_self_join_is_pushed_once_and_pairs_every_tuple_with_itself() -> None:
@@ -291,7 +294,9 @@ def test_filters_and_stems_may_mix_where_the_stream_is_not_stored() -> None:
         return k > 0
 
     t, s = table(k=pa.int64()), stream()
-    query = bind("SELECT s.ts AS x FROM s [NOW], t WHERE s.k = t.k AND costly(s.k)", {"s": s, "t": t}, {"costly": costly})
+    query = bind(
+        "SELECT s.ts AS x FROM s [NOW], t WHERE s.k = t.k AND costly(s.k)", {"s": s, "t": t}, {"costly": costly}
+    )
     engine = Engine(query, policy="written", tables={"t": batch(t, (1,), (1,), (0,))})
     pipeline = engine.stages[0].pipeline
     assert [op.kind for op in pipeline.operators] == ["filter", "stem"]
@@ -428,7 +433,7 @@ def test_what_only_spark_can_evaluate_is_refused_or_left() -> None:
 def test_a_flood_of_results_comes_in_chunks_of_bounded_size() -> None:
     s = stream()
     text = "SELECT a.ts AS x, b.ts AS y, c.ts AS z FROM a [UNBOUNDED], b [UNBOUNDED], c [UNBOUNDED] WHERE a.k = b.k AND b.k = c.k"
-    engine = Engine(bind(text, {n: s for n in "abc"}), buffer=1000)
+    engine = Engine(bind(text, dict.fromkeys("abc", s)), buffer=1000)
     same = batch(s, *((t, 1) for t in range(60)))
     engine.push("a", same)
     engine.push("b", same)
@@ -567,8 +572,11 @@ def test_no_policy_and_no_layout_changes_the_answer(policy: str, layout: str | L
     for t in range(0, 1500, 300):
         domains = (200, 20) if t < 700 else (20, 200)
         for name in "abc":
-            k, l = random.integers(0, domains[0], 300), random.integers(0, domains[1], 300)
-            new = [(t + i, int(k[i]), int(l[i])) if name == "b" else (t + i, int((k, l)[name == "c"][i])) for i in range(300)]
+            k, j = random.integers(0, domains[0], 300), random.integers(0, domains[1], 300)
+            new = [
+                (t + i, int(k[i]), int(j[i])) if name == "b" else (t + i, int((k, j)[name == "c"][i]))
+                for i in range(300)
+            ]
             rows[name] += new
             got += engine.push(name, batch(o if name == "b" else s, *new)).num_rows
         engine.advance(t + 300)

@@ -50,15 +50,15 @@ def check_answer(case: FilterCase, rusters: Sequence[Ruster]) -> str:
 
 def test_answers_and_errors_are_those_of_brute_force_on_random_routes() -> None:
     met: Counter[str] = Counter()
-    for seed in range(1200):
+    for seed in range(1000):
         case = make_case(seed, rows=16)
         met[check_answer(case, make_rusters(Seeded(seed), case.pipeline, len(case.rows)))] += 1
         met["guarded"] += not case.pipeline.free
-    assert min(met[k] for k in ("kept", "all dropped", "raised", "guarded")) > 120, f"too one-sided: {met}"
+    assert min(met[k] for k in ("kept", "all dropped", "raised", "guarded")) > 100, f"too one-sided: {met}"
 
 
 def test_answers_and_errors_are_the_same_under_chaos() -> None:
-    for seed in range(400):
+    for seed in range(300):
         case = make_case(seed, rows=16)
         check_answer(case, optimize.make("chaos", case.pipeline, seed).route(case.batch))
 

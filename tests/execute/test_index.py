@@ -1,4 +1,5 @@
-"""Hash and bit-address indexes give equal answers under random layouts, while stems grow, lose slices and change layout."""
+"""Hash and bit-address indexes give equal answers under random layouts, while stems grow, lose slices and change
+layout."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How many random cases to run, from which seed on; and what was compared, said at the end.
 
-    pytest tests/joins                              2,200 cases, of which a few are skipped as too large
-    pytest tests/joins --cases 100000               the long run
-    pytest tests/joins --cases 1 --first-case 4711  one case again
+pytest tests/joins                              2,200 cases, of which a few are skipped as too large
+pytest tests/joins --cases 100000               the long run
+pytest tests/joins --cases 1 --first-case 4711  one case again
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ runs by itself.
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from tests.joins.oracle import Answer, DuckOracle, TooLarge
 
 from thalweg.query.bind import bind
 from thalweg.testing.joincase import Advance, CaseSource, JoinCase, Push, Restart, Row, aliases, can_join
-from thalweg.testing.joinrun import Outcome, layouts, mark, run
+from thalweg.testing.joinrun import Outcome, layouts, run, watermarks
 
 
 @dataclass
@@ -101,7 +100,7 @@ def expected(case: JoinCase, answer: Answer, *, timed: bool = False) -> list[tup
     arrived = {name: dict(seen) for name, seen in case.arrivals().items()}
     places = {i.alias: k for k, i in enumerate(case.inputs)}
     streams = [(k, case.source(i.source)) for k, i in enumerate(case.inputs) if i.window is not None]
-    reached = _reached(case)
+    reached = [min(marks.values(), default=0) for marks in case.marks()]
     sources = {i.alias: case.source(i.source) for i in case.inputs}
     columns = [
         (sources[r.alias].rows, places[r.alias], sources[r.alias].schema.get_field_index(r.column)) for r in case.select
@@ -115,23 +114,11 @@ def expected(case: JoinCase, answer: Answer, *, timed: bool = False) -> list[tup
             step = len(case.steps)
         elif case.ordered:
             # Complete once every stream has promised to bring nothing as old.
-            step = next((k for k, mark in reached if mark > moment), len(case.steps))
+            step = next((k for k, mark in enumerate(reached) if mark > moment), len(case.steps))
         else:
             step = max(arrived[s.name][combination[k]] for k, s in streams)
         wanted.append((_plain((*values, moment) if timed else tuple(values)), step))
     return wanted
-
-
-def _reached(case: JoinCase) -> list[tuple[int, int]]:
-    """After each advance, the least watermark of all streams."""
-    marks = {s.name: -math.inf for s in case.sources if s.time is not None}
-    reached = []
-    for k, step in enumerate(case.steps):
-        if isinstance(step, Advance):
-            for name, micros in step.watermarks:
-                marks[name] = max(marks[name], micros)
-            reached.append((k, min(marks.values())))
-    return reached
 
 
 # --- smaller ----------------------------------------------------------------------------------------------------------
@@ -220,7 +207,7 @@ def _steps_of(case: JoinCase, kept: set[str]) -> tuple[Any, ...]:
     steps: list[Any] = []
     for s in case.steps:
         if isinstance(s, Advance):
-            steps.append(Advance(tuple(m for m in s.watermarks if m[0] in kept)))
+            steps.append(Advance(s.watermarks and tuple(m for m in s.watermarks if m[0] in kept)))
         elif not isinstance(s, Push) or s.source in kept:
             steps.append(s)
     return tuple(steps)
@@ -285,8 +272,7 @@ def report(case: JoinCase, oracle: DuckOracle) -> str:
             name = step.source
             lines.append(f"out += e.push({name!r}, rows({name}, {name}_rows, {list(step.rows)})).to_pylist()")
         elif isinstance(step, Advance):
-            marks = {name: mark(case.source(name), micros) for name, micros in step.watermarks}
-            lines.append(f"out += e.advance({marks!r}).to_pylist()")
+            lines.append(f"out += e.advance({watermarks(case, step)!r}).to_pylist()")
         else:
             starts += 1
             lines.append(f"state = e.snapshot(); e = engine({layouts(case, query, starts)!r}); e.restore(state)")

@@ -172,13 +172,15 @@ def test_falling_back_is_an_event_with_its_reason() -> None:
 
 
 def test_a_change_is_told_with_the_order_in_force() -> None:
-    """A-Greedy inside has moved on, for a saving of 2 %, while the written order is still in force."""
-    bits = phases(2, 100_000, (80_000, [0.5, 0.59, 0.5]), (20_000, [0.9, 0.9, 0.1]))
+    """A-Greedy inside may have moved on, for a saving too small to adopt, while the written order is still in force."""
+    bits = phases(2, 30_000, (20_000, [0.5, 0.5, 0.5]), (10_000, [0.9, 0.9, 0.1]))
     auto = Auto(Pipeline("s", tuple(Operator(f"f{i}") for i in range(3))), 2)
-    run(auto, bits[:80_000], [1.0] * 3)
+    run(auto, bits[:20_000], [1.0] * 3)
     assert auto.order == (0, 1, 2)
-    assert auto.greedy.order != auto.order
-    seen = [e for e in run(auto, bits[80_000:], [1.0] * 3).events if e.kind == "change seen"]
+    auto.greedy.reorder((0, 2, 1), "put there by the test")
+    auto.greedy.view.rebuild(auto.greedy.order, auto.greedy.profile.bits)
+    auto.greedy.drain()
+    seen = [e for e in run(auto, bits[20_000:], [1.0] * 3).events if e.kind == "change seen"]
     assert seen
     assert seen[0].before == seen[0].after == "f0 → f1 → f2"
 

@@ -24,7 +24,9 @@ SCHEMA = pa.schema(
      ("m", pa.decimal128(12, 2)), ("v", pa.float64())]
 )  # fmt: skip
 DDL = "id long, ts timestamp, k long, j int, w string, m decimal(12,2), v double"
-NAMES = pa.table({"k": pa.array([0, 1, 2, 3, 3, None], pa.int64()), "name": ["zero", "one", "two", "three", "drei", "none"]})
+NAMES = pa.table(
+    {"k": pa.array([0, 1, 2, 3, 3, None], pa.int64()), "name": ["zero", "one", "two", "three", "drei", "none"]}
+)
 
 
 def odd(v: float | None) -> bool:

@@ -1,7 +1,7 @@
 """Random predicates for the differential tests: correlated, NULL-returning, throwing and guarded, of every kind.
 
-Each comes as a Thalweg predicate and as a plain function of the row's values, the reference. `make(seed)` is importable by the programs
-that the fault tests kill.
+Each comes as a Thalweg predicate and as a plain function of the row's values, the reference. `make(seed)` is importable
+by the programs that the fault tests kill.
 """
 
 from __future__ import annotations
@@ -110,5 +110,7 @@ def write(data: list[tuple[int, int | None, int | None]], folder: Path, files: i
     size = -(-len(data) // files)
     for k in range(files):
         part = list(zip(*data[k * size : (k + 1) * size], strict=True))
-        table = pa.table({name: pa.array(column, pa.int64()) for name, column in zip("id a b".split(), part, strict=True)})
+        table = pa.table(
+            {name: pa.array(column, pa.int64()) for name, column in zip(["id", "a", "b"], part, strict=True)}
+        )
         pq.write_table(table, folder / f"part-{k:03}.parquet")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
+from tests.spark import predicates
 
 import thalweg as tw
-from tests.spark import predicates
 from thalweg import optimize
 
 POLICIES = optimize.names()
@@ -106,7 +109,7 @@ def test_truth_falsity_and_null_partition_the_rows(spark, table):
         for k, part in enumerate((holds, fails, unknown))
     ]
     assert all(parts)
-    assert sorted(sum(parts, [])) == everyone
+    assert sorted(functools.reduce(operator.iadd, parts, [])) == everyone
 
 
 def test_what_was_learned_carries_over_between_micro_batches(spark, table, tmp_path):
@@ -162,7 +165,9 @@ def test_inside_foreach_batch(spark, table, tmp_path):
 
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 6).parquet(folder)
     query = (
-        stream.writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+        stream.writeStream.foreachBatch(each)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
     ).start()
     assert query.awaitTermination(120)
     assert sorted(seen) == [i for i, a, _ in data if a is not None and a % 2 == 0]

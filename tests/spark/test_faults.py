@@ -7,12 +7,14 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
+from tests.spark import predicates
 
 import thalweg as tw
-from tests.spark import predicates
 
 PROGRAM = Path(__file__).parent / "programs" / "stream_filter.py"
 SCHEMA = "id long, a long, b long"
@@ -98,10 +100,8 @@ def test_a_python_worker_killed_in_mid_batch(spark, tmp_path):
                 kept.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "check"))
                 .trigger(availableNow=True).start(str(tmp_path / "out"))
             )  # fmt: skip
-            try:
+            with suppress(StreamingQueryException):  # the first time the query may fail: it is started again
                 query.awaitTermination(120)
-            except Exception as error:
-                assert "worker" in str(error).lower()
     finally:
         cloudpickle.unregister_pickle_by_value(predicates)
     assert mark.exists()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
-
-import thalweg as tw
 from tests.spark import joinshapes
 from tests.spark.joinshapes import DDL, LATENESS, NAMES, SHAPES
+
+import thalweg as tw
 from thalweg.spark.keys import murmur3
 
 CASES = [
@@ -132,7 +132,11 @@ def test_a_changed_query_is_refused(spark, folder, tmp_path):
         (folder / file / "later.parquet").write_bytes((folder / file / "part-000.parquet").read_bytes())
     for shape, cells, told in (
         (SHAPES["two streams"], 3, "number of cells: was 2, is 3"),
-        (joinshapes.Shape(SHAPES["two streams"].ours.replace("5 SECONDS", "6 SECONDS"), "", ("s1", "s2")), 2, "query text"),
+        (
+            joinshapes.Shape(SHAPES["two streams"].ours.replace("5 SECONDS", "6 SECONDS"), "", ("s1", "s2")),
+            2,
+            "query text",
+        ),
     ):
         with pytest.raises(Exception, match=told):
             drain(spark, asked(spark, shape, folder, cells=cells), tmp_path)

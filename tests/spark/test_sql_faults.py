@@ -1,4 +1,5 @@
-"""Exactly once for joins: killed drivers, killed workers, several processes. State, offsets and answers stay together."""
+"""Exactly once for joins: killed drivers, killed workers, several processes. State, offsets and answers stay
+together."""
 
 from __future__ import annotations
 
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from tests.spark import joinshapes
 from tests.spark.joinshapes import SHAPES
 

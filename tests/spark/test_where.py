@@ -29,7 +29,9 @@ SCHEMA = T.StructType(
         T.StructField("word", T.StringType(), False),
         T.StructField("tags", T.ArrayType(T.StringType())),
         T.StructField("scores", T.MapType(T.StringType(), T.IntegerType())),
-        T.StructField("nested", T.StructType([T.StructField("x", T.IntegerType()), T.StructField("y", T.StringType())])),
+        T.StructField(
+            "nested", T.StructType([T.StructField("x", T.IntegerType()), T.StructField("y", T.StringType())])
+        ),
         T.StructField("span", T.DayTimeIntervalType()),
         T.StructField("nothing", T.NullType()),
     ]
@@ -71,8 +73,8 @@ def test_row_functions_get_the_values_a_udf_gets(spark):
     }  # fmt: skip
 
     def as_expected(small, ratio, price, day, at, local, raw, flag, word, tags, scores, nested, span):
-        got = dict(small=small, ratio=ratio, price=price, day=day, at=at, local=local, raw=raw, flag=flag, word=word,
-                   tags=tags, scores=scores, nested=nested, span=span)  # fmt: skip
+        given = (small, ratio, price, day, at, local, raw, flag, word, tags, scores, nested, span)
+        got = dict(zip(expected_types, given, strict=True))
         for name, kind in expected_types.items():
             if got[name] is not None and type(got[name]) is not kind:
                 raise TypeError(f"{name} is a {type(got[name])}")
@@ -194,7 +196,7 @@ def test_freeze_pins_and_thaw_releases(spark):
     assert run() == 134
     assert q.stats().tail(1).route.item() == "second → first"
     assert [k for k in q.events().kind if k in ("freeze", "thaw")] == ["freeze", "thaw"]
-    with pytest.raises(tw.DefinitionError, match="no predicate 'frist'.*\n.*did you mean 'first'"):
+    with pytest.raises(tw.DefinitionError, match=r"no predicate 'frist'.*\n.*did you mean 'first'"):
         q.freeze(["frist", "second"])
 
 
@@ -214,7 +216,10 @@ def test_an_error_surfaces_only_if_its_row_survives(spark):
     for policy in ("written", "auto", "chaos"):
         with pytest.raises(Exception, match=r"predicate 'divides' raised ZeroDivisionError[\s\S]*id=1234"):
             tw.where(
-                df, tw.pred(lambda id: 1 // (id - 1234) == 0, name="divides"), tw.pred(lambda id: id > 1000), policy=policy
+                df,
+                tw.pred(lambda id: 1 // (id - 1234) == 0, name="divides"),
+                tw.pred(lambda id: id > 1000),
+                policy=policy,
             ).collect()
 
 
@@ -233,9 +238,9 @@ def test_verdicts_that_are_none_are_named(spark, function, kind, message):
 
 def test_mistakes_are_told_at_once(spark):
     df = spark.createDataFrame([(1, "a")], "size int, dst string")
-    with pytest.raises(tw.DefinitionError, match="column 'dest'.*\n.*did you mean 'dst'"):
+    with pytest.raises(tw.DefinitionError, match=r"column 'dest'.*\n.*did you mean 'dst'"):
         tw.where(df, tw.pred(lambda x: True, "dest"))
-    with pytest.raises(tw.DefinitionError, match="no policy 'agredy'.*\n.*did you mean 'agreedy'"):
+    with pytest.raises(tw.DefinitionError, match=r"no policy 'agredy'.*\n.*did you mean 'agreedy'"):
         tw.where(df, lambda size: True, policy="agredy")
     with pytest.raises(tw.DefinitionError, match="comes after 'gone'"):
         tw.where(df, tw.pred(lambda size: True, after=["gone"]))

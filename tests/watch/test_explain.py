@@ -34,7 +34,9 @@ def reports():
     return [
         report(0, 0, 1000, [1000, 500, 250], [500, 250, 100], [0, 1, 2], sampled=100, written=(100, 50, 25)),
         report(1, 0, 600, [60, 20, 600], [20, 10, 60], [2, 0, 1], [moved], sampled=60, written=(60, 30, 15)),
-        report(1, 1, 400, [400, 200, 100], [200, 100, 40], [0, 1, 2], sampled=40, written=(40, 20, 10), why="as written"),
+        report(
+            1, 1, 400, [400, 200, 100], [200, 100, 40], [0, 1, 2], sampled=40, written=(40, 20, 10), why="as written"
+        ),
     ]
 
 

@@ -1,8 +1,9 @@
 """A drifting intrusion-detection stream, and six predicates that look for trouble in it.
 
-The predicates are ordinary Python over addresses and payloads, two to thirty microseconds each. Which of them drops most changes as the
-traffic does: a quiet network, a port scan, a worm whose packets look alike to several predicates at once, a slow exfiltration. The stream
-is made, not recorded; its kinds of packets follow the attack families of public intrusion-detection sets.
+The predicates are ordinary Python over addresses and payloads, two to thirty microseconds each. Which of them drops
+most changes as the traffic does: a quiet network, a port scan, a worm whose packets look alike to several predicates at
+once, a slow exfiltration. The stream is made, not recorded; its kinds of packets follow the attack families of public
+intrusion-detection sets.
 """
 
 from __future__ import annotations
@@ -30,7 +31,20 @@ MIX = {
 
 SCHEMA = "id long, src string, payload string"
 POOL = 250
-_WORDS = "login status report image search query invoice update sync token account order".split()
+_WORDS = [
+    "login",
+    "status",
+    "report",
+    "image",
+    "search",
+    "query",
+    "invoice",
+    "update",
+    "sync",
+    "token",
+    "account",
+    "order",
+]
 
 
 def unknown_source(src: str) -> bool:

@@ -1,4 +1,5 @@
-"""Runs the demo: the stream through Thalweg with a live view, then through Spark's own udf chain, then compares the two.
+"""Runs the demo: the stream through Thalweg with a live view, then through Spark's own udf chain, then compares the
+two.
 
 Everything shown is measured in this run: calls from the board, seconds from the clock, the answers row by row.
 """
@@ -124,7 +125,9 @@ def _thalweg(spark: SparkSession, stream: intrusion.Stream, folder: Path, policy
         query.stop()
         raise
     summary = handle.summary()
-    return Outcome(_seconds(query), stream.rows * (stream.files - PER_BATCH), summary.calls, _answer(folder / "thalweg"))
+    return Outcome(
+        _seconds(query), stream.rows * (stream.files - PER_BATCH), summary.calls, _answer(folder / "thalweg")
+    )
 
 
 def _spark(spark: SparkSession, stream: intrusion.Stream, folder: Path, console: Console) -> Outcome:
@@ -138,7 +141,12 @@ def _spark(spark: SparkSession, stream: intrusion.Stream, folder: Path, console:
         query.stop()
         raise
     rows = stream.rows * stream.files
-    return Outcome(_seconds(query), stream.rows * (stream.files - PER_BATCH), rows * len(intrusion.PREDICATES), _answer(folder / "spark"))
+    return Outcome(
+        _seconds(query),
+        stream.rows * (stream.files - PER_BATCH),
+        rows * len(intrusion.PREDICATES),
+        _answer(folder / "spark"),
+    )
 
 
 class View:
@@ -171,8 +179,9 @@ class View:
         s = self.handle.summary()
         events = self.handle.events()
         for event in events.iloc[self._events :].itertuples():
-            self.console.print(f"  {event.kind}: {event.after}  ({event.why})", markup=False, highlight=False,
-                               soft_wrap=True)
+            self.console.print(
+                f"  {event.kind}: {event.after}  ({event.why})", markup=False, highlight=False, soft_wrap=True
+            )
         self._events = len(events)
         if s.batches > self._told:
             self._told = s.batches
@@ -221,10 +230,14 @@ def _verdict(ours: Outcome, theirs: Outcome, same: bool) -> Table:
     table = Table(title="As written on Spark, and with Thalweg", title_justify="left")
     for header in ("", "Spark's udf chain", "Thalweg", "ratio"):
         table.add_column(header, justify="left" if not header else "right")
-    table.add_row("predicate calls", f"{theirs.calls:,}", f"{ours.calls:,}", f"{theirs.calls / max(ours.calls, 1):.1f} x fewer")
+    table.add_row(
+        "predicate calls", f"{theirs.calls:,}", f"{ours.calls:,}", f"{theirs.calls / max(ours.calls, 1):.1f} x fewer"
+    )
     fast, slow = ours.rows / max(ours.seconds, 1e-9), theirs.rows / max(theirs.seconds, 1e-9)
     table.add_row("rows/s, micro-batches", f"{slow:,.0f}", f"{fast:,.0f}", f"{fast / slow:.1f} x")
-    table.add_row("alerts", f"{len(theirs.answer):,}", f"{len(ours.answer):,}", "same rows: yes" if same else "NOT THE SAME ROWS")
+    table.add_row(
+        "alerts", f"{len(theirs.answer):,}", f"{len(ours.answer):,}", "same rows: yes" if same else "NOT THE SAME ROWS"
+    )
     return table
 
 
@@ -237,5 +250,7 @@ def main(quick: bool, policy: str) -> int:
     except KeyboardInterrupt:
         console.print("\nstopped")
         return 130
-    console.print(f"[dim]{time.perf_counter() - started:.0f} s in all; try: thalweg demo --policy written, or --policy chaos[/dim]")
+    console.print(
+        f"[dim]{time.perf_counter() - started:.0f} s in all; try: thalweg demo --policy written, or --policy chaos[/dim]"
+    )
     return 0 if same else 1

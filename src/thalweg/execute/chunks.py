@@ -1,7 +1,8 @@
 """Chunks: cut batches into pieces small enough to learn between, and large enough that learning costs nothing.
 
-A policy decides once for each chunk. About 1,000 rows follow a change quickly; where predicates are so cheap that a chunk takes less
-than `WORTH` seconds the chunks grow, so that the few dozen microseconds of a decision stay below a percent or so of the work.
+A policy decides once for each chunk. About 1,000 rows follow a change quickly; where predicates are so cheap that a
+chunk takes less than `WORTH` seconds the chunks grow, so that the few dozen microseconds of a decision stay below a
+percent or so of the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Columns carried along for residuals and results.
 
-Fixed-width values live in NumPy arrays, where picking a few rows out of a window costs a few rows; everything else (strings,
-lists, structs) stays in Arrow. Invariant: what comes out is equal to what went in, NULLs and types included.
+Fixed-width values live in NumPy arrays, where picking a few rows out of a window costs a few rows; everything else
+(strings, lists, structs) stays in Arrow. Invariant: what comes out is equal to what went in, NULLs and types included.
 """
 
 from __future__ import annotations

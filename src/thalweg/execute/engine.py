@@ -1,16 +1,18 @@
 """The engine: a query's stems, routes and policies; batches in, results out. No Spark.
 
-What it computes. A result is one tuple of every input such that all predicates hold; τ is the newest time among its stream tuples,
-and each stream tuple must be in its input's window at τ:
+What it computes. A result is one tuple of every input such that all predicates hold; τ is the newest time among its
+stream tuples, and each stream tuple must be in its input's window at τ:
     RANGE ω       its time is in [τ - ω, τ]            NOW          its time is τ
-    UNBOUNDED     always                              ROWS n       it is among the last n tuples of its input with time <= τ
-    PARTITION BY  the same among the tuples that agree with it on the partition columns (NULLs agree)
-"Last" is by (time, order of arrival). Row windows count all tuples of the stream, also those that WHERE drops. Tables are in view always.
-Each result appears once. A tuple whose time is before its source's watermark when it arrives is late: counted, never joined.
+    UNBOUNDED     always                              ROWS n       it is among the last n tuples of its input with time
+    <= τ PARTITION BY  the same among the tuples that agree with it on the partition columns (NULLs agree)
+"Last" is by (time, order of arrival). Row windows count all tuples of the stream, also those that WHERE drops. Tables
+are in view always. Each result appears once. A tuple whose time is before its source's watermark when it arrives is
+late: counted, never joined.
 
-Without row windows a result comes out of the `push` that brings its last tuple, in whatever order tuples come. With them, tuples wait until
-the watermarks of all streams have passed their time and come out of `advance` or `close`. A tuple is dropped once no tuple that
-may still come can share its window: its last moment is before the least watermark of the other streams (thesis 5.1).
+Without row windows a result comes out of the `push` that brings its last tuple, in whatever order tuples come. With
+them, tuples wait until the watermarks of all streams have passed their time and come out of `advance` or `close`. A
+tuple is dropped once no tuple that may still come can share its window: its last moment is before the least watermark
+of the other streams (thesis 5.1).
 """
 
 from __future__ import annotations
@@ -95,11 +97,12 @@ class Feed:
 class Engine:
     """Runs one query.
 
-    `policy` is a policy's name, or makes a policy for a pipeline and a seed. `layout` is "hash", "bits" or a `Layout`, for all
-    inputs or by alias. `output` is "select" (the query's own columns, if all are plain), "columns" (every column that the output
-    or a predicate left to the caller needs, as `alias.column`, and the result's time), or None: the former where it is possible.
-    `prefiltered` says that predicates on one input without functions were applied before `push`. `leave` accepts predicates
-    that only Spark can evaluate: `left` lists them, and the caller applies them to the results.
+    `policy` is a policy's name, or makes a policy for a pipeline and a seed. `layout` is "hash", "bits" or a `Layout`,
+    for all inputs or by alias. `output` is "select" (the query's own columns, if all are plain), "columns" (every
+    column that the output or a predicate left to the caller needs, as `alias.column`, and the result's time), or None:
+    the former where it is possible.
+    `prefiltered` says that predicates on one input without functions were applied before `push`. `leave` accepts
+    predicates that only Spark can evaluate: `left` lists them, and the caller applies them to the results.
     """
 
     def __init__(
@@ -185,7 +188,9 @@ class Engine:
             feed.columns = list(dict.fromkeys([*feed.columns, *self.shape.read(i)]))
         return feeds
 
-    def _choose_output(self, output: Literal["select", "columns"] | None) -> list[tuple[str, Column | None, pa.DataType]]:
+    def _choose_output(
+        self, output: Literal["select", "columns"] | None
+    ) -> list[tuple[str, Column | None, pa.DataType]]:
         """Name, column and type of each output column; the result's time has no column."""
         plain_output = all(o.column is not None for o in self.query.output) and not self.shape.left
         if output == "select" and not plain_output:
@@ -242,7 +247,9 @@ class Engine:
                 piece = times[first:last]
                 span = self._span(i)
                 kind = self.query.inputs[i].window.kind
-                expiries = np.full(len(piece), FOREVER) if kind == "unbounded" else np.minimum(piece + span, FOREVER - 1)
+                expiries = (
+                    np.full(len(piece), FOREVER) if kind == "unbounded" else np.minimum(piece + span, FOREVER - 1)
+                )
                 self._process(i, data.slice(first, last - first), piece, expiries, None)
         return self._collect()
 
@@ -358,11 +365,9 @@ class Engine:
         whole = np.concatenate(kept)
         return whole[np.argsort(whole[:, self.shape.row_column(stage.number)], kind="stable")]
 
-    def _arrive(
-        self, stage: Stage, data: pa.RecordBatch, times: Ints, expiries: Ints
-    ) -> tuple[Arrival, Ints | None]:
-        """Tuples as partial results. Those that can't match (a NULL key, an empty stay in the window) are left out; their
-        absence is told by the rows that remain."""
+    def _arrive(self, stage: Stage, data: pa.RecordBatch, times: Ints, expiries: Ints) -> tuple[Arrival, Ints | None]:
+        """Tuples as partial results. Those that can't match (a NULL key, an empty stay in the window) are left out;
+        their absence is told by the rows that remain."""
         shape, i = self.shape, stage.number
         codes: dict[int, Ints] = {}
         keep: NDArray[np.bool_] | None = None
@@ -403,7 +408,8 @@ class Engine:
         return Arrival(partial, data, columns), rows
 
     def _send(self, stage: Stage, arrival: Arrival, kept: list[Ints]) -> Arrival:
-        """Route, run, observe. Adds the partial results that passed the filters to `kept`; returns what was recalled."""
+        """Route, run, observe. Adds the partial results that passed the filters to `kept`; returns what was
+        recalled."""
         i, count = stage.number, len(arrival.partial)
         if stage.policy is None:
             kept.append(self.fabric.admit(i, arrival))
@@ -494,8 +500,9 @@ class Engine:
     ) -> pa.Table:  # fmt: skip
         """Promise that no tuple with a time before the watermark will come; drop what can't be needed any more.
 
-        One watermark for all streams, or one per source, in what the source's time column counts, or a datetime. None stands for
-        the newest time seen of each source less its lateness. Returns the results that row windows had been waiting with.
+        One watermark for all streams, or one per source, in what the source's time column counts, or a datetime. None
+        stands for the newest time seen of each source less its lateness. Returns the results that row windows had been
+        waiting with.
         """
         if self._closed:
             raise ThalwegError("the engine is closed", hint="make a new one, or restore a snapshot taken before")
@@ -535,7 +542,8 @@ class Engine:
         return self.feeds[self.query.inputs[i].source].watermark
 
     def _release(self, until: int) -> None:
-        """Process the waiting tuples with a time before `until`, in their order; the order of inputs does not matter."""
+        """Process the waiting tuples with a time before `until`, in their order; the order of inputs does not
+        matter."""
         ready: dict[str, tuple[Ints, pa.RecordBatch]] = {}
         for name, feed in self.feeds.items():
             if feed.clock is None or not feed.waiting:
@@ -557,7 +565,11 @@ class Engine:
             for first, last in self._pieces(times):
                 span = slice(first, last)
                 self._process(
-                    i, data.slice(first, last - first), times[span], expiries[span], None if order is None else order[span]
+                    i,
+                    data.slice(first, last - first),
+                    times[span],
+                    expiries[span],
+                    None if order is None else order[span],
                 )
 
     def _windowed(self, stage: Stage, times: Ints, data: pa.RecordBatch) -> tuple[Ints, Ints | None]:
@@ -675,7 +687,14 @@ class Engine:
         for stage in self.stages:
             alias = stage.input.alias
             entry: dict[str, Any] = {
-                "counts": [stage.rows_in, stage.keyless, stage.rows_built, stage.rows_evicted, stage.work, stage.extra_work],
+                "counts": [
+                    stage.rows_in,
+                    stage.keyless,
+                    stage.rows_built,
+                    stage.rows_evicted,
+                    stage.work,
+                    stage.extra_work,
+                ],
                 "policy": None if stage.policy is None else stage.policy.snapshot(),
                 "visits": stage.visits,
                 "slices": [],
@@ -698,7 +717,8 @@ class Engine:
         record = json.loads(parts["record"])
         if record["format"] != FORMAT:
             raise CheckpointError(
-                f"the state has format {record['format']}, this version reads {FORMAT}", hint="start from a new checkpoint"
+                f"the state has format {record['format']}, this version reads {FORMAT}",
+                hint="start from a new checkpoint",
             )
         if record["query"] != self.query.text or record["tick"] != self.tick:
             raise CheckpointError(

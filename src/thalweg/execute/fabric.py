@@ -1,8 +1,8 @@
 """The fabric for filters: rusters go through predicates along their routes; visits come back. It knows no policy.
 
-Invariants: a row leaves iff every predicate holds for it, whatever the routes. A predicate is tried on a row only if all its
-guards (`after=`) held for that row. An error is raised only if its row passes all other predicates; a row with several
-errors raises the one that the written order meets first. Rows keep their order.
+Invariants: a row leaves iff every predicate holds for it, whatever the routes. A predicate is tried on a row only if
+all its guards (`after=`) held for that row. An error is raised only if its row passes all other predicates; a row with
+several errors raises the one that the written order meets first. Rows keep their order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A cell that only filters: batches in, surviving rows out, and a tally of what it took.
 
-The cell joins a policy to the fabric: cut, route, run, observe. While it is frozen every row takes the frozen route and the policy
-neither decides nor learns.
+The cell joins a policy to the fabric: cut, route, run, observe. While it is frozen every row takes the frozen route and
+the policy neither decides nor learns.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Tally:
                 self._compare(journey.passed, written)
 
     def _compare(self, passed: np.ndarray[Any, np.dtype[np.int8]], written: Sequence[int]) -> None:
-        """Rows tried on everything tell each predicate's own pass rate, and what the written order would have called."""
+        """Rows tried on everything tell each predicate's own pass rate, and what the written order would have
+        called."""
         self.sampled += len(passed)
         alive = np.ones(len(passed), np.bool_)
         for op in written:

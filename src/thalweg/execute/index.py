@@ -1,9 +1,10 @@
 """Indexes: where to look for the tuples that agree with a probe on some join attributes.
 
-Two kinds behind one interface, `sync` and `describe`. A hash index serves one access pattern (the set of attributes a probe
-knows). A bit-address index (AMRI, section 4.1) serves all: a few bits of each attribute make up the bucket's number, and
-a probe that lacks attributes walks every value of their bits. An index covers a run: consecutive slices of one layout.
-Invariant: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired for good.
+Two kinds behind one interface, `sync` and `describe`. A hash index serves one access pattern (the set of attributes a
+probe knows). A bit-address index (AMRI, section 4.1) serves all: a few bits of each attribute make up the bucket's
+number, and a probe that lacks attributes walks every value of their bits. An index covers a run: consecutive slices of
+one layout. Invariant: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired for
+good.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ Pattern = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How slices are indexed. `bits` of a bit-address layout go to the stem's join attributes in their order; none given
-    means equal shares. A directory is no larger than its rows are many: few rows get fewer bits.
+    """How slices are indexed. `bits` of a bit-address layout go to the stem's join attributes in their order; none
+    given means equal shares. A directory is no larger than its rows are many: few rows get fewer bits.
 
     >>> Layout("bits", (5, 2, 3)).fitted(3, 16)
     (2, 1, 1)
@@ -175,7 +176,9 @@ class BitAddressIndex(Index):
 
     def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:
         bits, head = np.array(self.bits, np.int64), self.head
-        return int(kernels.extend_bits(cells, links, self.base, first, last, head, head + self.heads, bits, self.latest))
+        return int(
+            kernels.extend_bits(cells, links, self.base, first, last, head, head + self.heads, bits, self.latest)
+        )
 
     def describe(self, line: Ints, pattern: Pattern) -> None:
         super().describe(line, pattern)

@@ -1,10 +1,10 @@
 """The fabric for joins: rusters travel through filters and stems; results and visits come back. It knows no policy.
 
-A ruster's tuples become partial results that go from stem to stem depth first, in buffers of fixed size: what a stem returns
-goes all the way before the stem is asked for more, so an explosion of results needs no memory. Invariants: a combination is
-emitted iff all its predicates hold and it lies in its windows at its newest time, whatever the routes; a predicate's
-error surfaces only if nothing else drops the row. Profiled rows are counted against stems that do not come next.
-Pipelines and their execution: thesis 5.1-5.2.
+A ruster's tuples become partial results that go from stem to stem depth first, in buffers of fixed size: what a stem
+returns goes all the way before the stem is asked for more, so an explosion of results needs no memory. Invariants: a
+combination is emitted iff all its predicates hold and it lies in its windows at its newest time, whatever the routes; a
+predicate's error surfaces only if nothing else drops the row. Profiled rows are counted against stems that do not come
+next. Pipelines and their execution: thesis 5.1-5.2.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ SAMPLE = 64
 _FRESH = np.zeros(kernels.CURSOR, np.int64)
 _FRESH[kernels.AT_CANDIDATE] = kernels.BEGIN
 RIVAL = 2
-"""A stem that was not chosen may cost so many times the chosen one while it is counted; then it is known to be worse."""
+"""A stem that was not chosen may cost so many times the chosen one while it is counted; then it is known to be
+worse."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """Tuples of one input on their way: partial results of one tuple each, and the columns their row numbers point into."""
+    """Tuples of one input on their way: partial results of one tuple each, and the columns their row numbers point
+    into."""
 
     partial: Ints
     data: pa.RecordBatch
@@ -137,10 +139,11 @@ class JoinFabric:
     def run(
         self, i: int, arrival: Arrival, rusters: Sequence[Ruster], emit: Callable[[int, Arrival, Ints], None]
     ) -> tuple[Ints, tuple[Journey, ...]]:
-        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, and journeys.
+        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, and
+        journeys.
 
-        `emit` gets full results, in a buffer that is reused after it returns. A ruster that goes over its limit is recalled:
-        nothing of it was emitted, and its rows are not among those returned.
+        `emit` gets full results, in a buffer that is reused after it returns. A ruster that goes over its limit is
+        recalled: nothing of it was emitted, and its rows are not among those returned.
         """
         kept: list[Ints] = []
         journeys: list[Journey] = []
@@ -182,7 +185,16 @@ class JoinFabric:
             trip.expiry = int(partial[:, EXPIRY].max())
             self._visit(trip, at, frozenset([i]), partial, emit)
         visits = tuple(
-            Visit(op, t.rows_in, t.rows_out, t.seconds, t.extra, t.extra_seconds, t.survivors if op >= first else None, t.work)
+            Visit(
+                op,
+                t.rows_in,
+                t.rows_out,
+                t.seconds,
+                t.extra,
+                t.extra_seconds,
+                t.survivors if op >= first else None,
+                t.work,
+            )
             for op, t in zip(route, trip.tallies, strict=True)
             if t.rows_in or t.extra
         )
@@ -195,7 +207,8 @@ class JoinFabric:
     # Filters
 
     def _filter_ahead(self, trip: _Trip, count: int, partial: Ints) -> Ints:
-        """The filters that the route puts before any stem; profiled rows go on after a drop where `also` asks for it."""
+        """The filters that the route puts before any stem; profiled rows go on after a drop where `also` asks for
+        it."""
         rows = partial[:, self.shape.row_column(trip.input)]
         alive = np.ones(len(rows), np.bool_)
         also = trip.ruster.also
@@ -344,7 +357,11 @@ class JoinFabric:
             trip.matches[places, trip.route[k]] = found
             trip.passed[places, trip.route[k]] = found > 0
         also = trip.ruster.also
-        wanted = also if isinstance(also, frozenset) else frozenset(trip.route[k + 1 :] if also == "all" else trip.route[k + 1 : k + 2])
+        wanted = (
+            also
+            if isinstance(also, frozenset)
+            else frozenset(trip.route[k + 1 :] if also == "all" else trip.route[k + 1 : k + 2])
+        )
         sample = np.ascontiguousarray(partial[:: max(1, len(partial) // SAMPLE)][:SAMPLE])
         for op in trip.pipeline.eligible(visited):
             if op < first or op == trip.route[k] or op not in wanted:
@@ -386,7 +403,8 @@ class JoinFabric:
         return stem.gather(column.name, rows)
 
     def _settle(self, trip: _Trip, residuals: Sequence[int], step: Step, chunk: Ints) -> Ints:
-        """Drop candidates for which a residual does not hold; one that raises is put off until the others have judged."""
+        """Drop candidates for which a residual does not hold; one that raises is put off until the others have
+        judged."""
         chunk = self._verify(trip, step.bound, chunk)
         for r in residuals:
             if not len(chunk):

@@ -1,9 +1,10 @@
 """Numba kernels: arrays in, arrays out; the only loops over single tuples in the engine.
 
 A partial result is one row of int64: newest time, first expiry, a value per key class, a row number per input. A stored
-tuple is one row of `cells`: time, expiry (not before it), key values. An index is a block of `links`: bucket heads, then for each row
-the next one of the same bucket, newest first. Invariant: a candidate is accepted iff all shared keys are equal and
-newest time <= first expiry, so colliding buckets cost time, never correctness. Wildcard walks: AMRI, section 4.1.
+tuple is one row of `cells`: time, expiry (not before it), key values. An index is a block of `links`: bucket heads,
+then for each row the next one of the same bucket, newest first. Invariant: a candidate is accepted iff all shared keys
+are equal and newest time <= first expiry, so colliding buckets cost time, never correctness. Wildcard walks: AMRI,
+section 4.1.
 """
 
 from __future__ import annotations

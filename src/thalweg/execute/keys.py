@@ -1,8 +1,8 @@
 """Key values as 64-bit integers.
 
-Integers, dates, times, booleans, floats and decimals of up to 18 digits are their own code: equal codes are equal values.
-Everything else is hashed, and `same` compares the true values where a result is made. NULL has no code: it never joins.
-Floats compare as in Spark: -0.0 equals 0.0, and NaN equals NaN.
+Integers, dates, times, booleans, floats and decimals of up to 18 digits are their own code: equal codes are equal
+values. Everything else is hashed, and `same` compares the true values where a result is made. NULL has no code: it
+never joins. Floats compare as in Spark: -0.0 equals 0.0, and NaN equals NaN.
 """
 
 from __future__ import annotations

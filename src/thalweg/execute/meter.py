@@ -31,11 +31,12 @@ class WallMeter:
 
 
 class OwnMeter:
-    """Time that was the predicate's own doing: computing, and waiting it chose, but not the turns that other programs took.
+    """Time that was the predicate's own doing: computing, and waiting it chose, but not the turns that other programs
+    took.
 
-    On a busy machine most of the scatter of real time is being set aside for others. The kernel counts for each thread what
-    it computed and how often it gave up its turn of its own accord: if it never did, computing was all there was; if it did,
-    it waited for something (a network, a disk), and real time is the cost.
+    On a busy machine most of the scatter of real time is being set aside for others. The kernel counts for each thread
+    what it computed and how often it gave up its turn of its own accord: if it never did, computing was all there was;
+    if it did, it waited for something (a network, a disk), and real time is the cost.
     """
 
     def start(self) -> tuple[float, float, int]:

@@ -1,8 +1,9 @@
 """Row windows: when does a tuple leave `[ROWS n]` or `[PARTITION BY a, b ROWS n]`?
 
-At moment τ such a window holds the last n tuples (of each partition) with time <= τ in the order (time, arrival). So a tuple
-leaves when the n-th tuple after it arrives: its expiry is that one's time less one, and until then it is not known. Windows count
-every tuple of the stream, also those that filters drop afterwards. NULLs make one partition, as in GROUP BY.
+At moment τ such a window holds the last n tuples (of each partition) with time <= τ in the order (time, arrival). So a
+tuple leaves when the n-th tuple after it arrives: its expiry is that one's time less one, and until then it is not
+known. Windows count every tuple of the stream, also those that filters drop afterwards. NULLs make one partition, as in
+GROUP BY.
 """
 
 from __future__ import annotations

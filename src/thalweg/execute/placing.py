@@ -1,6 +1,7 @@
 """Which cells a tuple goes to: the hashes of its join keys, along the shares.
 
-A tuple with a NULL key joins nothing and goes nowhere, unless its input has a row window, which counts it: then a NULL goes to cell 0 of that class.
+A tuple with a NULL key joins nothing and goes nowhere, unless its input has a row window, which counts it: then a NULL
+goes to cell 0 of that class.
 """
 
 from __future__ import annotations

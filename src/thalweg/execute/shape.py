@@ -1,7 +1,8 @@
 """The shape of a query: the facts about its inputs and predicates that hold under every plan.
 
 From a bound query it works out which inputs share which key classes, the operators and allowed orders of each input's
-pipeline (thesis 3.2, 5.2), the columns that must be carried, and what one step of a route has to compare. No data, no decision.
+pipeline (thesis 3.2, 5.2), the columns that must be carried, and what one step of a route has to compare. No data, no
+decision.
 """
 
 from __future__ import annotations
@@ -122,8 +123,12 @@ class Shape:
     @cached_property
     def needed(self) -> list[Column]:
         """The columns that results must carry, in the order of the inputs' schemas."""
-        wanted = {c for o in self.query.output for c in ((o.column,) if o.column else o.needs)} | set(self._left_columns)
-        return [Column(a, n) for i, a in enumerate(self.aliases) for n in self._schema(i).names if Column(a, n) in wanted]
+        wanted = {c for o in self.query.output for c in ((o.column,) if o.column else o.needs)} | set(
+            self._left_columns
+        )
+        return [
+            Column(a, n) for i, a in enumerate(self.aliases) for n in self._schema(i).names if Column(a, n) in wanted
+        ]
 
     def carried(self, i: int) -> dict[str, pa.DataType]:
         """Columns of an input that are stored beside its keys: for results, residuals, and comparing hashed keys."""

@@ -1,8 +1,9 @@
-"""A slice: a stem's tuples of one span of time, the unit of state, expiry and checkpointing. A run: slices indexed together.
+"""A slice: a stem's tuples of one span of time, the unit of state, expiry and checkpointing. A run: slices indexed
+together.
 
-A slice's rows are a block of the stem's arena, in order of arrival. It owns the times from `since` to where the next slice
-begins, and goes as a whole once nothing in it can be needed. Each slice has an index layout; neighbours of one layout share
-their indexes, so that a probe looks into one directory instead of one for each slice (AMRI, section 4.2).
+A slice's rows are a block of the stem's arena, in order of arrival. It owns the times from `since` to where the next
+slice begins, and goes as a whole once nothing in it can be needed. Each slice has an index layout; neighbours of one
+layout share their indexes, so that a probe looks into one directory instead of one for each slice (AMRI, section 4.2).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A stem: the stored tuples of one input as a ring of slices. Build, probe, evict; never an intermediate result.
 
-Windows over time cut slices by time (a quarter of the span, but never fewer rows than pay for an index of their own), others
-by number of rows. Invariants: slices are sorted by `since` and own disjoint spans of time where they are cut by time; a tuple
-is dropped only with its whole slice, and only when its expiry is before the horizon, so no window ever misses it.
-Stems: the thesis' synopses (5.1) and the states of AMRI (section 4.2: partitions, each with its own configuration).
+Windows over time cut slices by time (a quarter of the span, but never fewer rows than pay for an index of their own),
+others by number of rows. Invariants: slices are sorted by `since` and own disjoint spans of time where they are cut by
+time; a tuple is dropped only with its whole slice, and only when its expiry is before the horizon, so no window ever
+misses it. Stems: the thesis' synopses (5.1) and the states of AMRI (section 4.2: partitions, each with its own
+configuration).
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class StemView:
 class Stem:
     """The window of one input.
 
-    `length` is the span of a slice; None cuts by rows instead, `most` at a time or a quarter of the stem where that is more.
+    `length` is the span of a slice; None cuts by rows instead, `most` at a time or a quarter of the stem where that is
+    more.
     """
 
     def __init__(
@@ -107,7 +109,8 @@ class Stem:
     # Build
 
     def build(self, cells: Ints, columns: Columns, rows: Ints, order: Ints | None = None) -> None:
-        """Store tuples, sorted by time where slices are cut by time: line k of `cells` is row `rows[k]` of the columns."""
+        """Store tuples, sorted by time where slices are cut by time: line k of `cells` is row `rows[k]` of the
+        columns."""
         at, count = 0, len(cells)
         while at < count:
             part, end = self._timed(cells, at) if self.length is not None else self._counted(at, count)
@@ -154,7 +157,8 @@ class Stem:
         self.runs[-1].stamp += 1
 
     def _joins(self, run: Run, part: Slice) -> bool:
-        """Whether a new slice is indexed with the run before it: one layout, and not so long that times stop to tell apart."""
+        """Whether a new slice is indexed with the run before it: one layout, and not so long that times stop to tell
+        apart."""
         if run.layout != self.layout:
             return False
         if self.length is not None:
@@ -299,7 +303,8 @@ class Stem:
         return dropped
 
     def _squeeze(self, horizon: int) -> int:
-        """Where rows expire out of order (PARTITION BY), write the living ones together; amortised over their doubling."""
+        """Where rows expire out of order (PARTITION BY), write the living ones together; amortised over their
+        doubling."""
         cells = self._store.arrays["cells"]
         living = [s.start + np.flatnonzero(cells[s.start : s.start + s.rows, EXPIRY] >= horizon) for s in self.slices]
         rows = np.concatenate(living) if living else np.empty(0, np.int64)
@@ -320,7 +325,8 @@ class Stem:
         return FixedValues(self.columns[name], values[rows], None if valid is None else valid[rows])
 
     def expire(self, orders: Ints, expiries: Ints) -> None:
-        """Tell rows, by their sorted place in the input's order, when they leave the window; rows not stored are skipped."""
+        """Tell rows, by their sorted place in the input's order, when they leave the window; rows not stored are
+        skipped."""
         arrays = self._store.arrays
         for part in self.slices:
             if not part.unknown or not len(orders):

@@ -1,7 +1,7 @@
 """Times inside the engine: one 64-bit integer per tuple, microseconds, or nanoseconds if any stream counts in them.
 
-Time columns are integers (counting what their source's `unit` says), timestamps or dates. A watermark is given as the source's own
-column counts, or as a datetime.
+Time columns are integers (counting what their source's `unit` says), timestamps or dates. A watermark is given as the
+source's own column counts, or as a datetime.
 """
 
 from __future__ import annotations

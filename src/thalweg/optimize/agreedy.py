@@ -1,17 +1,17 @@
 """`agreedy`: A-Greedy, conditional drop rate per cost, kept true while the stream flows (thesis 4.3).
 
 Invariant (GI): at each place i the filter there has the greatest d(·|i-1)/t among the filters not yet placed, up to the
-thrash-avoidance factor α. A violation found in the matrix view is corrected from that place on (figure 4.7). With steady
-statistics the order costs at most 4/α times the best (4.3.3).
+thrash-avoidance factor α. A violation found in the matrix view is corrected from that place on (figure 4.7). With
+steady statistics the order costs at most 4/α times the best (4.3.3).
 
 Decisions where the thesis is silent or other choices are better:
-- The corrector inserts the better filter and shifts the rest instead of swapping two: it gives the order printed in example
-  4.3.3, which swapping does not, and keeps guards before what they guard.
+- The corrector inserts the better filter and shifts the rest instead of swapping two: it gives the order printed in
+  example 4.3.3, which swapping does not, and keeps guards before what they guard.
 - Where guards (`after=`) pin filters, only eligible filters compete for a place; the bound of 4 is then not proven.
-- `follow`: the thesis fixes window and p per query and calls adapting them open. Here a detected change empties the window and
-  raises p for one burst, and p falls as the window fills without change. A reorder then also needs `evidence`: the lead must
-  exceed that many standard errors and be worth `worthwhile` of the whole cost, so that ties on a stationary stream do not
-  flap. follow=False is the algorithm of the thesis, with its constants.
+- `follow`: the thesis fixes window and p per query and calls adapting them open. Here a detected change empties the
+  window and raises p for one burst, and p falls as the window fills without change. A reorder then also needs
+  `evidence`: the lead must exceed that many standard errors and be worth `worthwhile` of the whole cost, so that ties
+  on a stationary stream do not flap. follow=False is the algorithm of the thesis, with its constants.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class AGreedy(Profiling):
             place = self._violation(place + 1)
 
     def _violation(self, start: int) -> int | None:
-        """The first place from `start` on where a later filter drops more of the remaining tuples per cost (figure 4.6)."""
+        """The first place from `start` on where a later filter drops more of the remaining tuples per cost (figure
+        4.6)."""
         V, a = self.view.V, self.costs.per_row[self.view.order]
         rank = V / a
         for i in range(start, len(a) - 1):
@@ -174,7 +175,9 @@ class AGreedy(Profiling):
     def why(self) -> str:
         if not len(self.profile):
             return "no tuple profiled yet: as written" if not self.plan.version else "profiling afresh"
-        return f"greedy by drop rate per cost, conditional on the filters before, on {len(self.profile)} profiled tuples"
+        return (
+            f"greedy by drop rate per cost, conditional on the filters before, on {len(self.profile)} profiled tuples"
+        )
 
     def to_change(self) -> str:
         if len(self.profile) < 2 or len(self.pipeline) < 2:

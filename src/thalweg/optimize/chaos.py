@@ -1,7 +1,7 @@
 """`chaos`: random decisions all the time. Part of the product: what survives it does not depend on the plan.
 
-Every batch is cut into random rusters; each gets a random allowed route, and at random a profile purpose with a random set of
-operators to be tried after a drop. Answers, errors and exactly-once must be the same as under `written`.
+Every batch is cut into random rusters; each gets a random allowed route, and at random a profile purpose with a random
+set of operators to be tried after a drop. Answers, errors and exactly-once must be the same as under `written`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`independent`: order by unconditional drop rate per cost, as if filters knew nothing of each other (thesis 4.5).
 
-Invariant: d(i|0)/t is non-increasing along the order, up to α. Optimal where filters are independent; up to n times dearer than
-A-Greedy where they are correlated (the lab shows it). Needs fewer samples: p = 0.005. Correction is a sort.
+Invariant: d(i|0)/t is non-increasing along the order, up to α. Optimal where filters are independent; up to n times
+dearer than A-Greedy where they are correlated (the lab shows it). Needs fewer samples: p = 0.005. Correction is a sort.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """`localswaps`: compare neighbours only, swap them when the later one is better (thesis 4.6).
 
-Invariant: d(i|i-1)/t_f(i) >= d(i+1|i-1)/t_f(i+1) for all neighbours. A tuple dropped at place k is tried on the filter at k+1 and no
-other, so profiling is cheapest of all; the order may stay in a local optimum, up to n times dearer than A-Greedy's.
+Invariant: d(i|i-1)/t_f(i) >= d(i+1|i-1)/t_f(i+1) for all neighbours. A tuple dropped at place k is tried on the filter
+at k+1 and no other, so profiling is cheapest of all; the order may stay in a local optimum, up to n times dearer than
+A-Greedy's.
 
-After a swap two of the kept counts can't be derived from the bits at hand (the thesis is silent), so the window starts afresh; a
-pair is judged after `least` tuples.
+After a swap two of the kept counts can't be derived from the bits at hand (the thesis is silent), so the window starts
+afresh; a pair is judged after `least` tuples.
 """
 
 from __future__ import annotations

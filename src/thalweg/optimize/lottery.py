@@ -1,9 +1,10 @@
 """`lottery`: the eddy's ticket scheme, drawn once for a ruster instead of once for a tuple.
 
-An operator is credited a ticket for each tuple it takes and debited one for each it returns, so tickets count the tuples it has
-dropped lately; the next operator of a route is drawn with chances in proportion. The original eddy learns costs through back-pressure:
-a slow operator's queue is full and can't win. A vectorised fabric has no queues, so tickets are divided by the measured cost. Tickets
-fade with a half-life, which stands for the eddy's window scheme, and each operator keeps a small stake so that none is forgotten.
+An operator is credited a ticket for each tuple it takes and debited one for each it returns, so tickets count the
+tuples it has dropped lately; the next operator of a route is drawn with chances in proportion. The original eddy learns
+costs through back-pressure: a slow operator's queue is full and can't win. A vectorised fabric has no queues, so
+tickets are divided by the measured cost. Tickets fade with a half-life, which stands for the eddy's window scheme, and
+each operator keeps a small stake so that none is forgotten.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """A-Greedy for MJoins (thesis 5.2): the order in which an input's tuples visit filters and stems.
 
-The thesis orders stems by the chance that a stem drops the tuple, given that those before it did not, per unit of cost. That is blind
-where every probe matches and fan-outs differ. Here an operator is ranked by (f - 1) / D, with f the rows out per row in, given
-what was visited before, and D the work per row that is not spent on accepted matches, plus one: for two neighbours the
-smaller rank first is the order with less expected work (exchange them and compare), and without matches it is the thesis' ratio.
-The root of a star may visit in any order. Elsewhere an operator that must wait for others is ranked together with the path that
-leads to it (the logical filters of 5.2.3); no product is formed unless the query has one. A change needs a gain of 1 - α.
+The thesis orders stems by the chance that a stem drops the tuple, given that those before it did not, per unit of cost.
+That is blind where every probe matches and fan-outs differ. Here an operator is ranked by (f - 1) / D, with f the rows
+out per row in, given what was visited before, and D the work per row that is not spent on accepted matches, plus one:
+for two neighbours the smaller rank first is the order with less expected work (exchange them and compare), and without
+matches it is the thesis' ratio. The root of a star may visit in any order. Elsewhere an operator that must wait for
+others is ranked together with the path that leads to it (the logical filters of 5.2.3); no product is formed unless the
+query has one. A change needs a gain of 1 - α.
 
-A few tuples of each batch go ahead as scouts; at every step of their route they are counted against the operators that might have come
-instead, so the rest of the batch already travels the order that this batch asks for. What scouts cost is limited to `regret` of the work.
+A few tuples of each batch go ahead as scouts; at every step of their route they are counted against the operators that
+might have come instead, so the rest of the batch already travels the order that this batch asks for. What scouts cost
+is limited to `regret` of the work.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from thalweg.profile.fanout import Belief, Fanouts
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
 UNIT = 1e-8
-"""Seconds that one unit of work (a bucket looked up, a candidate examined) stands for, to weigh filters against stems."""
+"""Seconds that one unit of work (a bucket looked up, a candidate examined) stands for, to weigh filters against
+stems."""
 
 
 SHARE = 0.1
@@ -54,7 +57,8 @@ class _Reach:
         return (self.fanout - 1.0) / max(self.divisor, 1e-9)
 
     def before(self, other: _Reach) -> float:
-        """Expected work per row if this comes first and the other after it, up to a term that the order does not change."""
+        """Expected work per row if this comes first and the other after it, up to a term that the order does not
+        change."""
         return self.work + self.fanout * (other.divisor - 1.0)
 
 
@@ -124,7 +128,8 @@ class MJoinGreedy(SingleRoute):
         return [Ruster(None, self.plan.route, limit=self._limit())]
 
     def _limit(self) -> float | None:
-        """Rows per row that the first stem may return before the ruster is called back: a change announces itself there.
+        """Rows per row that the first stem may return before the ruster is called back: a change announces itself
+        there.
 
         Not twice for the same tuples, and not before anything is known.
         """
@@ -175,7 +180,11 @@ class MJoinGreedy(SingleRoute):
     def _judged(self, journey: Journey) -> Iterable[Seen]:
         """What filters that were tried anyway would have done to the rows that the filters before them let through."""
         assert journey.passed is not None
-        cost = {v.operator: (v.seconds + v.extra_seconds) / (v.rows_in + v.extra) for v in journey.visits if v.rows_in + v.extra}
+        cost = {
+            v.operator: (v.seconds + v.extra_seconds) / (v.rows_in + v.extra)
+            for v in journey.visits
+            if v.rows_in + v.extra
+        }
         visited: frozenset[int] = frozenset()
         reached = np.ones(len(journey.passed), np.bool_)
         for v in journey.visits:
@@ -193,7 +202,8 @@ class MJoinGreedy(SingleRoute):
         return self.pipeline.operators[operator].kind == "stem"
 
     def learn(self, on_way: Sequence[Seen], rivals: Sequence[Seen] = (), *, decide: bool = True) -> bool:
-        """Take in what operators on the way and their rivals did, and reorder if that pays. Returns whether it is a change.
+        """Take in what operators on the way and their rivals did, and reorder if that pays. Returns whether it is a
+        change.
 
         The data has changed where the way costs several times what was believed, or a rival only a fraction.
         """
@@ -329,11 +339,12 @@ class MJoinGreedy(SingleRoute):
         )
 
     def snapshot(self) -> dict[str, Any]:
-        return super().snapshot() | {"fanouts": self.fanouts.snapshot(), "ledger": [self.spent, self.useful, self.saved]}
+        return super().snapshot() | {
+            "fanouts": self.fanouts.snapshot(),
+            "ledger": [self.spent, self.useful, self.saved],
+        }
 
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
         self.fanouts.restore(record["fanouts"])
         self.spent, self.useful, self.saved = record["ledger"]
-
-

@@ -124,7 +124,17 @@ class SingleRoute:
         self.plan = self.plan.with_routes({"": route})
         names = self.pipeline.names
         self._events.append(
-            Event(self.name, kind, self.plan.version, self.tuples, was.named(names), route.named(names), why, before, after)
+            Event(
+                self.name,
+                kind,
+                self.plan.version,
+                self.tuples,
+                was.named(names),
+                route.named(names),
+                why,
+                before,
+                after,
+            )
         )
 
     def drain(self) -> list[Event]:

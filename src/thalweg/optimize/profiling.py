@@ -1,8 +1,8 @@
 """Base of the policies that order filters by sampled drop vectors: A-Greedy and its kin (thesis chapter 4).
 
-Part of the tuples, chosen by coin flips of probability p, travels as a ruster with the purpose `profile`. The thesis flips the
-coin when a tuple is dropped; here it is flipped before, because a batch is filtered as a whole. The tuples logged are the same:
-those that were chosen and dropped.
+Part of the tuples, chosen by coin flips of probability p, travels as a ruster with the purpose `profile`. The thesis
+flips the coin when a tuple is dropped; here it is flipped before, because a batch is filtered as a whole. The tuples
+logged are the same: those that were chosen and dropped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Profiling(SingleRoute):
         return self.p
 
     def clump(self) -> int:
-        """How many tuples to profile are worth a ruster of their own; fewer wait for the next batch. 0: a plain coin flip each."""
+        """How many tuples to profile are worth a ruster of their own; fewer wait for the next batch. 0: a plain coin
+        flip each."""
         return 0
 
     def also(self) -> Also:

@@ -1,8 +1,9 @@
 """Chooses shares: of all ways to cut the key space into so many cells, the one that copies the fewest rows.
 
-The hypercube (shares) method: input i, arriving at rate r_i, is copied to cells / Π(shares of its classes) cells, so the rows that travel are
-Σ r_i · copies_i. All factorisations are examined, which is exact and cheap for the numbers of cells and classes there are.
-Windows that depend on the order of a whole input allow one cell only, unless every such window is partitioned by a common key class.
+The hypercube (shares) method: input i, arriving at rate r_i, is copied to cells / Π(shares of its classes) cells, so
+the rows that travel are Σ r_i · copies_i. All factorisations are examined, which is exact and cheap for the numbers of
+cells and classes there are. Windows that depend on the order of a whole input allow one cell only, unless every such
+window is partitioned by a common key class.
 """
 
 from __future__ import annotations

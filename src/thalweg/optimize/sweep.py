@@ -1,10 +1,12 @@
 """`sweep`: A-Greedy's order at a fraction of its profiling, one place at a time (thesis 4.4).
 
-Invariant, while place j is under the lens: d(i|i-1)/t_f(i) >= d(j|i-1)/t_f(j) for all i < j. A profiled tuple costs at most one extra
-evaluation, that of the filter at j. A stage ends with a violation (that filter moves to its greedy place) or after `window`
-profiled tuples without one; then the next place is examined. Same 4/α bound as A-Greedy once settled, slower to get there.
+Invariant, while place j is under the lens: d(i|i-1)/t_f(i) >= d(j|i-1)/t_f(j) for all i < j. A profiled tuple costs at
+most one extra evaluation, that of the filter at j. A stage ends with a violation (that filter moves to its greedy
+place) or after `window` profiled tuples without one; then the next place is examined. Same 4/α bound as A-Greedy once
+settled, slower to get there.
 
-The thesis does not say when a young stage may be judged: here after a fifth of its tuples. Guards restrict where a filter may go.
+The thesis does not say when a young stage may be judged: here after a fifth of its tuples. Guards restrict where a
+filter may go.
 """
 
 from __future__ import annotations

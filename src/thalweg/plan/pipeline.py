@@ -1,8 +1,8 @@
 """A pipeline: the operators that tuples of one input must visit, and which orders of them are allowed.
 
-One pipeline per input, as in the thesis (3.2, 5.2). A filter may be pinned behind its guards. A stem may be visited once
-the tuple is connected to it: directly by a predicate of the arriving input (`near` is None), or through an operator
-already visited. Policies see nothing else of the query.
+One pipeline per input, as in the thesis (3.2, 5.2). A filter may be pinned behind its guards. A stem may be visited
+once the tuple is connected to it: directly by a predicate of the arriving input (`near` is None), or through an
+operator already visited. Policies see nothing else of the query.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shares: how the space of join keys is cut into cells (hypercube shares).
 
-Every key class gets a share; a cell is one combination of shares. A tuple belongs to all cells that agree with the hashes of its own
-keys, so the tuples of one result meet in exactly one cell: the one that all their keys agree on.
+Every key class gets a share; a cell is one combination of shares. A tuple belongs to all cells that agree with the
+hashes of its own keys, so the tuples of one result meet in exactly one cell: the one that all their keys agree on.
 """
 
 from __future__ import annotations

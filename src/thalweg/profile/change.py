@@ -1,9 +1,9 @@
 """Change: has the share of tuples that an operator drops left what it was?
 
-Ordinary work shows, for nothing, how many of the rows that reached each operator it dropped. Those shares are compared with what
-they were since the last change, by the two-sample test of proportions, over the newest batch and over the newest eight (a small
-change needs more rows to show). Beyond the thesis, which fixes window and sampling rate per query and leaves following them open
-(4.8): a change seen here is what shortens the window and raises the sampling rate.
+Ordinary work shows, for nothing, how many of the rows that reached each operator it dropped. Those shares are compared
+with what they were since the last change, by the two-sample test of proportions, over the newest batch and over the
+newest eight (a small change needs more rows to show). Beyond the thesis, which fixes window and sampling rate per query
+and leaves following them open (4.8): a change seen here is what shortens the window and raises the sampling rate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 from thalweg.profile.visits import Visits
 
 Tally = list[int]
-"""Drops of each operator, then rows of each. For a handful of operators plain numbers are several times faster than arrays."""
+"""Drops of each operator, then rows of each. For a handful of operators plain numbers are several times faster than
+arrays."""
 
 
 class ChangeDetector:

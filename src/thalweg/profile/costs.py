@@ -1,8 +1,8 @@
 """Seconds per row and operator, as moving averages over the most recent rows (thesis 4.3.1 keeps them over its window).
 
-One hiccup of the machine must not turn an order round, so a visit counts at most `CAP` times the present average; a true rise
-of the cost gets through in a few visits all the same. How far visits differ tells how sure an average is; who compares
-costs must allow for it.
+One hiccup of the machine must not turn an order round, so a visit counts at most `CAP` times the present average; a
+true rise of the cost gets through in a few visits all the same. How far visits differ tells how sure an average is; who
+compares costs must allow for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fan-out and cost of operators, given which operators were visited before (the d(i|j) of the thesis, with matches).
 
-An average per (visited, operator), as if over the last `MEMORY` rows. `doubt` makes what all averages stand on count for
-little, so that newer rows soon outweigh it: for when the data has changed. Where a set of visited operators has never been
-met, the nearest one that has stands in for it.
+An average per (visited, operator), as if over the last `MEMORY` rows. `doubt` makes what all averages stand on count
+for little, so that newer rows soon outweigh it: for when the data has changed. Where a set of visited operators has
+never been met, the nearest one that has stands in for it.
 """
 
 from __future__ import annotations
@@ -104,5 +104,6 @@ class Fanouts:
     def restore(self, record: list[Any]) -> None:
         self.round = int(record[0])
         self._beliefs = {}
-        for visited, operator, *numbers, at in record[1]:
-            self._beliefs.setdefault(int(operator), {})[frozenset(visited)] = Belief(*map(float, numbers), int(at))
+        for visited, operator, fanout, work, rows, at in record[1]:
+            belief = Belief(float(fanout), float(work), float(rows), int(at))
+            self._beliefs.setdefault(int(operator), {})[frozenset(visited)] = belief

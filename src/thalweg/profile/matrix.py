@@ -1,8 +1,8 @@
 """The matrix view of the profile window for the order in force (thesis 4.3.2).
 
-V[i, j] counts the tuples that the filter at place j drops among those that no filter before place i drops, so V[i, j] is
-proportional to d(j | i-1). Kept up to date by adding what came and taking off what expired, all tuples of a batch at once:
-with B the drop vectors in the order in force and G[t, i] = 1 iff tuple t reaches place i, V changes by GᵀB.
+V[i, j] counts the tuples that the filter at place j drops among those that no filter before place i drops, so V[i, j]
+is proportional to d(j | i-1). Kept up to date by adding what came and taking off what expired, all tuples of a batch at
+once: with B the drop vectors in the order in force and G[t, i] = 1 iff tuple t reaches place i, V changes by GᵀB.
 """
 
 from __future__ import annotations

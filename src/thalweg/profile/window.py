@@ -45,7 +45,9 @@ class ProfileWindow:
         """Log sampled tuples (pass bits as in Journey); returns the drop vectors that came and those that expired."""
         drops = (passed == DROPPED).astype(np.uint8)
         logged = drops.any(axis=1)
-        counts = np.diff(np.flatnonzero(np.concatenate([[True], logged]))) - 1 if logged.any() else np.zeros(0, np.int64)
+        counts = (
+            np.diff(np.flatnonzero(np.concatenate([[True], logged]))) - 1 if logged.any() else np.zeros(0, np.int64)
+        )
         new = drops[logged]
         if len(new):
             counts[0] += self._tail

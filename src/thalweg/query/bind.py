@@ -604,10 +604,11 @@ class _Binder:
         bare = node.unnest()
         column = self.resolved[id(bare)] if isinstance(bare, exp.Column) else None
         plain = column.column if column is not None and not column.fields else None
-        if isinstance(item, exp.Alias):
-            name = item.alias
-        else:
-            name = spark_name(node, lambda n: self._text(n, named=False), self._name_of)
+        name = (
+            item.alias
+            if isinstance(item, exp.Alias)
+            else spark_name(node, lambda n: self._text(n, named=False), self._name_of)
+        )
         needs = tuple(dict.fromkeys(r.column for r in columns))
         yield OutputColumn(name, self._text(node), plain, needs)
 

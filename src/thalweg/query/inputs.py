@@ -9,6 +9,7 @@ from typing import Any
 from thalweg.errors import DefinitionError
 from thalweg.query.windows import UNITS
 
+
 @dataclass(frozen=True)
 class StreamInput:
     """A DataFrame to be read as a stream: its time column, how late tuples may come, and when it counts as silent."""

@@ -1,6 +1,8 @@
-"""A predicate as the user gives it: a function over columns, or a piece of SQL; how it is called; which guards it waits for.
+"""A predicate as the user gives it: a function over columns, or a piece of SQL; how it is called; which guards it waits
+for.
 
-The kind of a function is read off its annotations (`pa.Array`, `pd.Series`) or off a pyspark udf; everything else is a row function.
+The kind of a function is read off its annotations (`pa.Array`, `pd.Series`) or off a pyspark udf; everything else is a
+row function.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def pred(
     Parameters
     ----------
     function
-        A row function, an Arrow function (arrays in, boolean array out), a pandas function, a pyspark `udf`, `pandas_udf` or `arrow_udf`, or SQL text.
+        A row function, an Arrow function (arrays in, boolean array out), a pandas function, a pyspark `udf`,
+        `pandas_udf` or `arrow_udf`, or SQL text.
     columns
         The columns it takes, in order; by default those named like its parameters.
     kind

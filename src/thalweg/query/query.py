@@ -1,7 +1,7 @@
 """A bound query: inputs with windows, predicates sorted by who evaluates them, and the output list.
 
-The values here are what the binder makes of SQL text and what the engine and the Spark layer obey. They hold no data and
-no decision: every plan of a query gives the same answer.
+The values here are what the binder makes of SQL text and what the engine and the Spark layer obey. They hold no data
+and no decision: every plan of a query gives the same answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Can a piece of SQL raise? What can't may be moved before a Python predicate without making new errors.
 
-Under Spark's ANSI mode casts, arithmetic, look-ups and functions can raise on some rows. The answer is conservative: True unless the
-text is made only of comparisons between values of one family, LIKE, IN, BETWEEN, IS NULL and a few total string functions.
+Under Spark's ANSI mode casts, arithmetic, look-ups and functions can raise on some rows. The answer is conservative:
+True unless the text is made only of comparisons between values of one family, LIKE, IN, BETWEEN, IS NULL and a few
+total string functions.
 """
 
 from __future__ import annotations

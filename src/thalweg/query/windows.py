@@ -136,8 +136,10 @@ class _Knife:
         while end < len(self.tokens) and (
             self.tokens[end].token_type in _AMOUNTS
             or (self.tokens[end].token_type == TokenType.COMMA and self._number_at(end + 1))
-            or (self.tokens[end - 1].token_type in (TokenType.NUMBER, TokenType.STRING)
-            and self.tokens[end].token_type == TokenType.VAR)
+            or (
+                self.tokens[end - 1].token_type in (TokenType.NUMBER, TokenType.STRING)
+                and self.tokens[end].token_type == TokenType.VAR
+            )
         ):
             end += 1
         tokens = self.tokens[i:end]
@@ -251,8 +253,10 @@ class _Reader:
             and self.tokens[self.i + 1].token_type == TokenType.NUMBER
         ):
             group = self.tokens[self.i + 1]
-            if "." in digits or len(group.text.split(".")[0]) != 3 or (
-                len(digits) > 3 and "," not in _cut(self.text, span_of(first, last))
+            if (
+                "." in digits
+                or len(group.text.split(".")[0]) != 3
+                or (len(digits) > 3 and "," not in _cut(self.text, span_of(first, last)))
             ):
                 raise self.fail("thousands are separated in groups of three digits", "10,000 or 10000",
                                 span_of(first, group))  # fmt: skip

@@ -1,7 +1,7 @@
 """The board: where the statistics and events of all tasks meet on the driver.
 
-Streaming queries report through a StreamingQueryListener, batch queries through an Observation. The listener only parses a few small
-JSON texts per batch and appends; everything else happens when somebody asks.
+Streaming queries report through a StreamingQueryListener, batch queries through an Observation. The listener only
+parses a few small JSON texts per batch and appends; everything else happens when somebody asks.
 """
 
 from __future__ import annotations
@@ -159,7 +159,11 @@ class Board:
         """Put a query on the board. The same query again, as inside foreachBatch, goes on where it was."""
         with self._lock:
             old = self.entries.get(entry.name)
-            if isinstance(old, Entry) and (old.pipeline, old.policy, old.streaming) == (entry.pipeline, entry.policy, entry.streaming):
+            if isinstance(old, Entry) and (old.pipeline, old.policy, old.streaming) == (
+                entry.pipeline,
+                entry.policy,
+                entry.streaming,
+            ):
                 return old
             self.entries[entry.name] = entry
             return entry

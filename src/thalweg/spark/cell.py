@@ -1,9 +1,10 @@
 """A cell on Spark: packed rows of one key in, packed results out, slices in the state store.
 
-State is a map from part names (slices, waiting tuples, one record with the learned plan and all counts) to bytes; a part is written only if it
-changed. Lateness is judged by the watermark that earlier batches left in the state, so a replayed batch judges alike. A worker keeps
-the engine of the last batch in memory as a cache: it is used only if it is exactly the version that the batch starts from, and taken
-out before it is changed, so that a failed or repeated task falls back to the state store.
+State is a map from part names (slices, waiting tuples, one record with the learned plan and all counts) to bytes; a
+part is written only if it changed. Lateness is judged by the watermark that earlier batches left in the state, so a
+replayed batch judges alike. A worker keeps the engine of the last batch in memory as a cache: it is used only if it is
+exactly the version that the batch starts from, and taken out before it is changed, so that a failed or repeated task
+falls back to the state store.
 """
 
 from __future__ import annotations
@@ -51,13 +52,21 @@ class CellTask:
     def engine(self) -> Engine:
         tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
         return Engine(
-            self.query, policy=self.policy, seed=self.seed, tables=tables, output="columns", prefiltered=True, leave=True
+            self.query,
+            policy=self.policy,
+            seed=self.seed,
+            tables=tables,
+            output="columns",
+            prefiltered=True,
+            leave=True,
         )
 
     @property
     def fingerprint(self) -> dict[str, str]:
         """What must not change under a checkpoint, by name."""
-        inputs = {i.alias: f"{i.source} {i.window} {i.spec.schema.to_string()} {i.spec.time}" for i in self.query.inputs}
+        inputs = {
+            i.alias: f"{i.source} {i.window} {i.spec.schema.to_string()} {i.spec.time}" for i in self.query.inputs
+        }
         keys = "; ".join(" = ".join(map(str, k.columns)) for k in self.query.keys)
         return {"query text": self.query.text, "number of cells": str(self.shares.cells), "join keys": keys,
                 "shares": str(self.shares.sizes)} | {f"input '{a}'": v for a, v in inputs.items()}  # fmt: skip

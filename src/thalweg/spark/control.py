@@ -1,8 +1,9 @@
 """Control files: the small channel from the driver to running workers.
 
-One JSON file for each named query: the frozen route, if any, and what cells learned lately, so that new workers do not start from
-nothing. Workers look once per task. Reading an old or no file only changes cost, never results. The folder must be visible to driver and
-workers to matter: set `spark.thalweg.control` to a shared one on a cluster of several machines.
+One JSON file for each named query: the frozen route, if any, and what cells learned lately, so that new workers do not
+start from nothing. Workers look once per task. Reading an old or no file only changes cost, never results. The folder
+must be visible to driver and workers to matter: set `spark.thalweg.control` to a shared one on a cluster of several
+machines.
 """
 
 from __future__ import annotations

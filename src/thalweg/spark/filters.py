@@ -1,7 +1,10 @@
-"""`where` on Spark: SQL stays in Spark, all Python predicates go through one mapInArrow, statistics ride along as one row per task.
+"""`where` on Spark: SQL stays in Spark, all Python predicates go through one mapInArrow, statistics ride along as one
+row per task.
 
-The statistics row is a copy of the task's first row with the column STATS set, so it satisfies every nullability and type of the schema;
-`observe` collects that column and a filter drops the row. Exact under task retry, because a failed attempt delivers nothing.
+The statistics row is a copy of the task's first row with the column STATS set, so it satisfies every nullability and
+type of the schema;
+`observe` collects that column and a filter drops the row. Exact under task retry, because a failed attempt delivers
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ STATS = "__thalweg"
 Batches = Iterator[pa.RecordBatch]
 
 _learned: dict[str, dict[str, Any]] = {}
-"""What this worker's cells had learned when their last task ended. Only ever a prior: it changes cost, never results."""
+"""What this worker's cells had learned when their last task ended. Only ever a prior: it changes cost, never
+results."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Grouping keys for cells that land in distinct partitions.
 
-Spark puts an integer key into partition pmod(murmur3(key), partitions), so 0, 1, 2 may well share one. The key of a cell depends only on its number and
-the number of partitions: cell 0 keeps its key when the number of cells changes, and so notices the change.
+Spark puts an integer key into partition pmod(murmur3(key), partitions), so 0, 1, 2 may well share one. The key of a
+cell depends only on its number and the number of partitions: cell 0 keeps its key when the number of cells changes, and
+so notices the change.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Pack: the rows of one input, filtered, placed and put into one Arrow blob for each cell.
 
-So the shuffle and the stateful operator handle a few blobs instead of rows. Every task sends each cell, even one that gets no rows, the
-newest time it saw, so that all cells run in every batch and agree on the watermark.
+So the shuffle and the stateful operator handle a few blobs instead of rows. Every task sends each cell, even one that
+gets no rows, the newest time it saw, so that all cells run in every batch and agree on the watermark.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -142,9 +143,7 @@ def split(batch: pa.RecordBatch, placing: Placing) -> Iterator[tuple[int, pa.Rec
         cuts = np.flatnonzero(np.diff(base[order])) + 1
         sorted_batch = batch.take(pa.array(order))
         starts = [0, *cuts.tolist(), batch.num_rows]
-        groups = [
-            (int(base[order[a]]), sorted_batch.slice(a, b - a)) for a, b in zip(starts[:-1], starts[1:], strict=True)
-        ]
+        groups = [(int(base[order[a]]), sorted_batch.slice(a, b - a)) for a, b in itertools.pairwise(starts)]
     for cell, part in groups:
         for offset in placing.offsets.tolist():
             yield cell + offset, part
@@ -165,7 +164,6 @@ def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for batch in batches:
             for content in batch.column("blob").to_pylist():
-                for part in read_ipc(content).cast(schema).to_batches():
-                    yield part
+                yield from read_ipc(content).cast(schema).to_batches()
 
     return run

@@ -30,7 +30,8 @@ LOCAL = {
 def session(app: str = "thalweg", **conf: Any) -> SparkSession:
     """The active session, else a new one on all local cores.
 
-    Options are Spark settings with underscores for dots (`spark_sql_shuffle_partitions=2`); they apply to a new session only.
+    Options are Spark settings with underscores for dots (`spark_sql_shuffle_partitions=2`); they apply to a new session
+    only.
     """
     active = SparkSession.getActiveSession()
     if active is not None:

@@ -1,8 +1,8 @@
 """Builds the DataFrame of `tw.sql`: pack → cell → unpack, and SELECT by Spark.
 
-Each input is packed on its own and only the packed frames are united, so Spark's rule of one event-time column never bites. Conjuncts over one input that
-are plain SQL run in Spark before packing; those with Python functions run in the pack, adaptively; windows, keys and the rest in the
-cells. One stream with tables only needs no shuffle and no state.
+Each input is packed on its own and only the packed frames are united, so Spark's rule of one event-time column never
+bites. Conjuncts over one input that are plain SQL run in Spark before packing; those with Python functions run in the
+pack, adaptively; windows, keys and the rest in the cells. One stream with tables only needs no shuffle and no state.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def _sort_out(
         else:
             raise DefinitionError(f"'{name}' is a {type(given).__name__}", hint="give a DataFrame or a function")
     if not frames:
-        raise DefinitionError("the query has no inputs", hint="give DataFrames by the names used in FROM: tw.sql(text, name=df)")
+        raise DefinitionError(
+            "the query has no inputs", hint="give DataFrames by the names used in FROM: tw.sql(text, name=df)"
+        )
     return frames, functions
 
 
@@ -98,7 +100,9 @@ def _source(name: str, given: StreamInput | TableInput) -> Source:
         return Source(schema)
     spelled = {n.lower(): n for n in schema.names}
     if given.time.lower() not in spelled:
-        raise DefinitionError(f"'{name}' has no time column '{given.time}'", hint=did_you_mean(given.time, schema.names))
+        raise DefinitionError(
+            f"'{name}' has no time column '{given.time}'", hint=did_you_mean(given.time, schema.names)
+        )
     return Source(schema, time=spelled[given.time.lower()], lateness=given.lateness)
 
 
@@ -234,7 +238,8 @@ class _Build:
         return next(iter(types.values())) if len(types) == 1 else TimestampType()
 
     def _selected(self, flat: DataFrame) -> DataFrame:
-        """A struct for each input, so that `alias.column` means what it says; then the predicates left over, then SELECT."""
+        """A struct for each input, so that `alias.column` means what it says; then the predicates left over, then
+        SELECT."""
         by_alias: dict[str, list[SparkColumn]] = {}
         for c in self.shape.needed:
             by_alias.setdefault(c.input, []).append(F.col(f"`{c}`").alias(c.name))
@@ -252,4 +257,3 @@ def _cores(spark: SparkSession) -> int:
         return max(1, int(spark.sparkContext.defaultParallelism))
     except Exception:
         return max(1, int(spark.conf.get(PARTITIONS, "2") or 2))  # Connect has no context
-

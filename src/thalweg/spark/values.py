@@ -1,7 +1,7 @@
 """How Spark's column types become what a predicate takes: the same values that a Spark UDF would get.
 
-Row functions: Row for structs, dict for maps, naive local datetime for timestamps. Pandas functions: naive local timestamps, as in
-pandas_udf. Types that Arrow turns into the right values by itself need no reader.
+Row functions: Row for structs, dict for maps, naive local datetime for timestamps. Pandas functions: naive local
+timestamps, as in pandas_udf. Types that Arrow turns into the right values by itself need no reader.
 """
 
 from __future__ import annotations

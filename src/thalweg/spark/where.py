@@ -74,8 +74,8 @@ def _hop(
 
 
 def _key(name: str | None, seed: int | None, pipeline: Pipeline, df: DataFrame) -> str:
-    """Under what workers remember. A named query goes on where it was after a restart; one that is nameless, or has a seed and
-    so must be repeatable, remembers within its application only."""
+    """Under what workers remember. A named query goes on where it was after a restart; one that is nameless, or has a
+    seed and so must be repeatable, remembers within its application only."""
     lasting = name if name and seed is None else f"{name or 'where'}-{df.sparkSession.conf.get('spark.app.id', 'app')}"
     return f"{lasting}-{'-'.join(pipeline.names)}"
 
@@ -136,8 +136,8 @@ def _place_sql(
 ) -> tuple[list[Predicate], list[Predicate], dict[str, str]]:
     """Which SQL runs before the hop and which after it, and where everything runs, with the reason.
 
-    SQL is cheap in Spark, so it goes first, unless that could raise where the written order would not have: text that may raise
-    and stands behind a Python predicate, or is guarded by one, stays behind.
+    SQL is cheap in Spark, so it goes first, unless that could raise where the written order would not have: text that
+    may raise and stands behind a Python predicate, or is guarded by one, stays behind.
     """
     families = {f.name: _family(f.dataType) for f in schema.fields}
     before: list[Predicate] = []

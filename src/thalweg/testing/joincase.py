@@ -48,6 +48,8 @@ POOLS: Mapping[Family, tuple[Any, ...]] = {
 }
 COMPARABLE: Mapping[Family, tuple[Family, ...]] = {"int": ("decimal", "double")}
 """Families that may be compared with another one, as Spark does: in the wider type."""
+LONG_AGO = -(2**62)
+"""The watermark of a stream that has not been told any."""
 WIDE = (2**40, -(2**40), 2**40 + 1, 2**32)
 """More values for 64-bit integers: equal to each other or to zero in their low half."""
 
@@ -273,9 +275,12 @@ class Push:
 
 @dataclass(frozen=True)
 class Advance:
-    """Watermarks in microseconds: what comes later of a source and is older is late."""
+    """Watermarks in microseconds: what comes later of a source and is older is late.
 
-    watermarks: tuple[tuple[str, int], ...]
+    None leaves them to the engine: of each stream the newest time seen, less its lateness.
+    """
+
+    watermarks: tuple[tuple[str, int], ...] | None
 
 
 @dataclass(frozen=True)
@@ -334,25 +339,46 @@ class JoinCase:
         names = {f for p in self.predicates for f in _calls(p)}
         return {n: FUNCTIONS[n] for n in sorted(names)}
 
+    def marks(self) -> list[dict[str, int]]:
+        """After each step, the watermark of every stream in microseconds."""
+        return [marks for marks, _ in self._history()]
+
     def arrivals(self) -> dict[str, list[tuple[int, int]]]:
         """By stream: the rows that arrive in time, as (row, step), in their order of arrival."""
-        return {name: [(r, k) for r, k, late in seen if not late] for name, seen in self._history().items()}
+        found: dict[str, list[tuple[int, int]]] = {s.name: [] for s in self.sources if s.time is not None}
+        for k, (_, seen) in enumerate(self._history()):
+            for name, row, late in seen:
+                if not late:
+                    found[name].append((row, k))
+        return found
 
     def late(self) -> dict[str, int]:
         """By stream: how many rows arrive behind the stream's watermark."""
-        return {name: sum(late for _, _, late in seen) for name, seen in self._history().items()}
+        counts = {s.name: 0 for s in self.sources if s.time is not None}
+        for _, seen in self._history():
+            for name, _, late in seen:
+                counts[name] += late
+        return counts
 
-    def _history(self) -> dict[str, list[tuple[int, int, bool]]]:
-        seen: dict[str, list[tuple[int, int, bool]]] = {s.name: [] for s in self.sources if s.time is not None}
-        mark = dict.fromkeys(seen, -(2**62))
-        for k, step in enumerate(self.steps):
+    def _history(self) -> Iterator[tuple[dict[str, int], list[tuple[str, int, bool]]]]:
+        """For each step the watermarks after it, and the rows that came with it: source, row, whether it was late."""
+        streams = {s.name: s for s in self.sources if s.time is not None}
+        marks = dict.fromkeys(streams, LONG_AGO)
+        newest = dict.fromkeys(streams, LONG_AGO)
+        for step in self.steps:
+            seen: list[tuple[str, int, bool]] = []
             if isinstance(step, Push):
-                source = self.source(step.source)
-                seen[step.source].extend((r, k, source.micros(r) < mark[step.source]) for r in step.rows)
+                source = streams[step.source]
+                for r in step.rows:
+                    late = source.micros(r) < marks[source.name]
+                    seen.append((source.name, r, late))
+                    if not late:
+                        newest[source.name] = max(newest[source.name], source.micros(r))
             elif isinstance(step, Advance):
-                for name, value in step.watermarks:
-                    mark[name] = max(mark[name], value)
-        return seen
+                ready = {n: newest[n] - s.lateness for n, s in streams.items()}
+                for name, value in step.watermarks if step.watermarks is not None else ready.items():
+                    marks[name] = max(marks[name], value)
+            yield dict(marks), seen
 
 
 def _calls(predicate: Predicate) -> Iterator[str]:

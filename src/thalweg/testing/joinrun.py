@@ -69,10 +69,9 @@ class _Runner:
     def take(self, k: int, step: object) -> None:
         if isinstance(step, Push):
             rows = self.case.source(step.source).table(step.rows)
-            self.found.append((k, self.engine.push(step.source, rows)))
+            self.found.append((k, self.engine.push(step.source, dressed(rows, self.case.seed + k))))
         elif isinstance(step, Advance):
-            marks = {name: mark(self.case.source(name), micros) for name, micros in step.watermarks}
-            self.found.append((k, self.engine.advance(marks)))
+            self.found.append((k, self.engine.advance(watermarks(self.case, step))))
         else:
             state = self.engine.snapshot()
             self.engine = self._engine()
@@ -105,6 +104,31 @@ class _Runner:
         # A count comes back only where all streams count alike.
         unit = next(s.unit for s in self.case.sources if s.time is not None)
         return int(value) * UNITS[unit]
+
+
+def dressed(rows: pa.Table, turn: int) -> pa.Table | pa.RecordBatch:
+    """The same rows in one of the forms in which Arrow may hand them over."""
+    match turn % 5:
+        case 1:
+            return (
+                rows.combine_chunks().to_batches()[0] if rows.num_rows else pa.RecordBatch.from_pylist([], rows.schema)
+            )
+        case 2:
+            # Behind other rows in the same buffers: every array has an offset.
+            return pa.concat_tables([rows, rows]).combine_chunks().slice(rows.num_rows)
+        case 3:
+            return pa.concat_tables([rows.slice(0, 1), rows.slice(1)])
+        case 4:
+            coded = [c.dictionary_encode() if pa.types.is_string(c.type) else c for c in rows.columns]
+            return pa.table([*coded[::-1], pa.nulls(rows.num_rows)], names=[*rows.column_names[::-1], "unused"])
+        case _:
+            return rows
+
+
+def watermarks(case: JoinCase, step: Advance) -> dict[str, int | datetime] | None:
+    if step.watermarks is None:
+        return None
+    return {name: mark(case.source(name), micros) for name, micros in step.watermarks}
 
 
 def mark(source: CaseSource, micros: int) -> int | datetime:

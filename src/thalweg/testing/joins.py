@@ -19,6 +19,7 @@ import pyarrow as pa
 from thalweg.query.query import Window, WindowKind
 from thalweg.testing.joincase import (
     COMPARABLE,
+    LONG_AGO,
     POOLS,
     TYPES,
     UNITS,
@@ -459,7 +460,8 @@ class _Maker:
         c = self.chance
         streams = [s for s in sources if s.time is not None]
         left = {s.name: 0 for s in streams}
-        mark = {s.name: -(2**62) for s in streams}
+        mark = {s.name: LONG_AGO for s in streams}
+        own = c.yes(0.2)
         together = c.yes(0.6)
         advances, largest, harsh = c.choice((0.0, 0.2, 0.6)), c.choice((2, 6, 20, 40)), c.yes(0.15)
         restarts = c.choice((0.0, 0.0, 0.1))
@@ -475,7 +477,7 @@ class _Maker:
             left[source.name] = stop
             waiting = [s for s in streams if left[s.name] < len(s.rows)]
             if c.yes(advances):
-                steps.append(Advance(tuple(self._marks(streams, left, mark, harsh=harsh))))
+                steps.append(Advance(None if own else tuple(self._marks(streams, left, mark, harsh=harsh))))
             if c.yes(restarts):
                 steps.append(Restart())
         return tuple(steps)

@@ -15,7 +15,9 @@ def text(s: Summary) -> str:
     batches = f"{s.batches:,} batches, " if s.streaming else ""
     lines = [f"query '{s.name}'   policy {s.policy}   {kind}   {batches}{s.rows_in:,} rows in, {s.rows_out:,} out"]
     for k, (route, share) in enumerate(s.routes):
-        lines.append(f"{'route now' if not k else '':<11} {route}" + (f"   ({share:.0%} of rows)" if len(s.routes) > 1 else ""))
+        lines.append(
+            f"{'route now' if not k else '':<11} {route}" + (f"   ({share:.0%} of rows)" if len(s.routes) > 1 else "")
+        )
     if s.predicates:
         lines.append(f"{'why':<11} {s.why}")
     if s.to_change:
@@ -68,7 +70,9 @@ def _table(s: Summary) -> list[str]:
     widths = [max(len(r[i]) for r in rows) for i in range(len(HEADERS))]
     left = (0, 1)
     return [
-        "  ".join(c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+        "  ".join(
+            c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))
+        ).rstrip()
         for r in rows
     ]
 

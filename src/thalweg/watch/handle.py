@@ -74,7 +74,9 @@ class QueryHandle:
     def events(self) -> pd.DataFrame:
         """All decisions, in the order they were reported."""
         rows = [
-            {"batch": r["batch"], "partition": r["partition"], **event} for r in self._reports() for event in r["events"]
+            {"batch": r["batch"], "partition": r["partition"], **event}
+            for r in self._reports()
+            for event in r["events"]
         ]
         return pd.DataFrame(rows + self._entry.decisions, columns=EVENT_COLUMNS)
 

@@ -87,7 +87,9 @@ def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, An
     """The whole explanation."""
     kind = "streaming" if entry.streaming else "batch"
     rows_in = sum(p["rows"] for p in packs)
-    lines = [f"query '{entry.name}'   policy {entry.policy}   {kind}   {rows_in:,} rows in, {_results(cells):,} results"]
+    lines = [
+        f"query '{entry.name}'   policy {entry.policy}   {kind}   {rows_in:,} rows in, {_results(cells):,} results"
+    ]
     lines += _cut(entry, packs)
     lines.append("")
     lines += _inputs(entry, cells)
@@ -171,6 +173,10 @@ def _predicates(entry: JoinEntry) -> list[str]:
     for key in entry.query.keys:
         lines.append(f"{' = '.join(map(str, key.columns))}: index of the stems, as {key.type}")
     for r in entry.query.residuals:
-        place = "Spark, after the join (not vectorised)" if r.text in entry.left else "on candidates, as soon as its inputs are bound"
+        place = (
+            "Spark, after the join (not vectorised)"
+            if r.text in entry.left
+            else "on candidates, as soon as its inputs are bound"
+        )
         lines.append(f"{r.text}: {place}")
     return lines

@@ -66,7 +66,12 @@ class Summary:
 
 
 def summarise(
-    name: str, policy: str, streaming: bool, names: list[str], places: Mapping[str, str], reports: Iterable[dict[str, Any]]
+    name: str,
+    policy: str,
+    streaming: bool,
+    names: list[str],
+    places: Mapping[str, str],
+    reports: Iterable[dict[str, Any]],
 ) -> Summary:
     """Add up reports of tasks."""
     reports = list(reports)

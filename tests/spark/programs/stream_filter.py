@@ -1,4 +1,5 @@
-"""A streaming filter from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SEED POLICY [REMOTE].
+"""A streaming filter from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SEED POLICY
+[REMOTE].
 
 Prints `batch N` when a micro-batch is committed and `done` at the end.
 """
@@ -13,9 +14,10 @@ folder, out, checkpoint, master, seed, policy = sys.argv[1:7]
 if master.startswith("connect:"):
     os.environ["SPARK_REMOTE"] = master.removeprefix("connect:")
 
-import thalweg as tw  # noqa: E402
-from tests.spark import predicates  # noqa: E402
 from pyspark import cloudpickle  # noqa: E402
+from tests.spark import predicates  # noqa: E402
+
+import thalweg as tw  # noqa: E402
 
 cloudpickle.register_pickle_by_value(predicates)
 spark = tw.session(spark_master=master, spark_sql_shuffle_partitions=2, spark_thalweg_control=checkpoint + "-control")

@@ -1,4 +1,5 @@
-"""A streaming join from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS POLICY.
+"""A streaming join from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS
+POLICY.
 
 Prints `batch N` when a micro-batch is committed and `done` at the end.
 """
@@ -14,9 +15,9 @@ folder, out, checkpoint, master, name, cells, policy = sys.argv[1:8]
 from pathlib import Path  # noqa: E402
 
 from pyspark import cloudpickle  # noqa: E402
+from tests.spark import joinshapes  # noqa: E402
 
 import thalweg as tw  # noqa: E402
-from tests.spark import joinshapes  # noqa: E402
 
 cloudpickle.register_pickle_by_value(joinshapes)
 spark = tw.session(spark_master=master, spark_sql_shuffle_partitions=2)
