@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg import optimize
-from thalweg.errors import PredicateError
+from thalweg.errors import DefinitionError, PredicateError
 from thalweg.execute.batch import Batch
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter, NoVerdict
@@ -372,6 +372,16 @@ def test_of_several_rows_the_first_of_the_batch_raises_whatever_the_rusters() ->
     rusters = [Ruster(np.array([3, 2]), Route((0,))), Ruster(np.array([1, 0]), Route((0,)), "profile", "all")]
     with pytest.raises(PredicateError, match="row 1 of its batch"):
         FilterFabric(pipeline, [INVERSE]).run(batch, rusters)
+
+
+@pytest.mark.parametrize("purpose", ["work", "profile"])
+@pytest.mark.parametrize("route", [(0, 1), (1,), (1, 0, 0), ()])
+def test_a_route_that_is_not_allowed_is_refused_not_travelled(purpose: Any, route: tuple[int, ...]) -> None:
+    """A guarded predicate before its guard would not be tried on profiled rows, and they would leave untried."""
+    pipeline = Pipeline("s", (Operator("small", after=frozenset({1})), Operator("positive")))
+    ruster = Ruster(None, Route(route), purpose, "all" if purpose == "profile" else frozenset())
+    with pytest.raises(DefinitionError, match="is not allowed"):
+        FilterFabric(pipeline, [SMALL, POSITIVE]).run(Batch(pa.record_batch({"x": [1, 5]})), [ruster])
 
 
 def test_long_values_are_cut_in_messages() -> None:

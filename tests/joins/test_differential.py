@@ -5,6 +5,7 @@ Compared are the rows as a multiset, the step at which each came out, its result
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.joins.harness import check
 
@@ -14,6 +15,14 @@ from thalweg.testing.joins import join_cases, make_case
 def test_seeded(chunk, oracle, tally):
     for seed in chunk:
         check(make_case(seed), oracle, tally)
+
+
+@pytest.mark.parametrize("inputs", [7, 8, 9, 10])
+def test_many_inputs(inputs, oracle, tally):
+    before = tally.results
+    for seed in range(70_000, 70_016):
+        check(make_case(seed, inputs=inputs), oracle, tally)
+    assert tally.results > before
 
 
 @settings(

@@ -94,6 +94,12 @@ class StartsOver(AGreedy):
         self.tuples = int(record["tuples"])
 
 
+class RestoresBlindly(AGreedy):
+    def restore(self, record: dict[str, Any]) -> None:
+        super().restore(record)
+        self.plan = Plan(self.plan.version, {"": Route(tuple(record["order"]))})
+
+
 class DividesByRows(AGreedy):
     def observe(self, visits: Visits) -> None:
         self.share = 1 / visits.rows
@@ -219,6 +225,7 @@ BROKEN: list[tuple[type, str]] = [
     (ForgetsItsWindow, "a_snapshot_continues"),
     (SnapshotIsNoJson, "a_snapshot_continues"),
     (StartsOver, "restoring_keeps_what_was_learned"),
+    (RestoresBlindly, "a_restored_plan_is_allowed"),
     (DividesByRows, "survives_empty_batches"),
     (NeedsTwoRows, "survives_single_rows"),
     (DividesByDrops, "survives_all_rows_passing"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from thalweg import optimize
-from thalweg.errors import DefinitionError
+from thalweg.errors import CheckpointError, DefinitionError
 from thalweg.execute.batch import Batch
 from thalweg.lab.simulate import best_order, run, travel
 from thalweg.optimize.agreedy import AGreedy
@@ -299,6 +299,13 @@ def test_an_unknown_policy_is_refused_with_a_hint() -> None:
     with pytest.raises(DefinitionError, match="no policy 'localswap'") as caught:
         optimize.make("localswap", filters(2))
     assert "did you mean 'localswaps'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", optimize.names())
+def test_what_another_query_learned_is_refused(name: str) -> None:
+    record = optimize.make(name, filters(3)).snapshot()
+    with pytest.raises(CheckpointError, match="is not one of the 2 operators"):
+        optimize.make(name, filters(2)).restore(record)
 
 
 def test_options_reach_the_policy() -> None:

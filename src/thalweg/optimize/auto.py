@@ -137,7 +137,8 @@ class Auto(SingleRoute):
     def _worth_a_look(self, visits: Visits) -> bool:
         """Whether enough was done since the last look to pay for another, or tuples were profiled."""
         self._unlooked += visits.seconds
-        if self._unlooked < LOOK and all(j.passed is None for j in visits.journeys):
+        calm = not self.adaptive and len(self.greedy.profile) >= 3 * BURST  # enough was seen, and nothing in it pays
+        if self._unlooked < (4 * LOOK if calm else LOOK) and all(j.passed is None for j in visits.journeys):
             return False
         self._unlooked = 0.0
         return True

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.errors import CheckpointError
 from thalweg.execute.batch import Batch
 from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
 from thalweg.profile.visits import Visits
@@ -151,7 +152,13 @@ class SingleRoute:
         }
 
     def restore(self, record: dict[str, Any]) -> None:
-        self.plan = Plan(int(record["version"]), {"": Route(tuple(record["order"]))})
+        if sorted(record["order"]) != list(range(len(self.pipeline))):
+            raise CheckpointError(
+                f"the order {record['order']} is not one of the {len(self.pipeline)} operators of '{self.pipeline.stream}'",
+                hint="it was learned by another query",
+            )
+        # Guards may have been added since: what was learned must never bring in a route that is not allowed.
+        self.plan = Plan(int(record["version"]), {"": self.pipeline.closest(record["order"])})
         self.tuples = int(record["tuples"])
         self._random.bit_generator.state = record["random"]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from thalweg import optimize
+from thalweg.errors import CheckpointError
 from thalweg.execute.filtercell import FilterCell
 from thalweg.execute.filters import Filter
 from thalweg.plan import Pipeline, Route
@@ -71,7 +73,8 @@ class FilterTask:
         policy = optimize.make(self.policy, self.pipeline, self._seed())
         prior = _learned.get(self.key) or orders.get("learned")
         if prior and prior.get("policy") == self.policy:
-            policy.restore(prior)
+            with suppress(CheckpointError):  # a file left by another query of the same name
+                policy.restore(prior)
         return FilterCell(
             self.pipeline, [self._filter(p) for p in self.predicates], policy,
             frozen=Route(tuple(frozen)) if frozen else None,

@@ -77,7 +77,9 @@ def _key(name: str | None, seed: int | None, pipeline: Pipeline, df: DataFrame) 
     """Under what workers remember. A named query goes on where it was after a restart; one that is nameless, or has a
     seed and so must be repeatable, remembers within its application only."""
     lasting = name if name and seed is None else f"{name or 'where'}-{df.sparkSession.conf.get('spark.app.id', 'app')}"
-    return f"{lasting}-{'-'.join(pipeline.names)}"
+    # What was learned without a guard is of no use with it.
+    parts = (op.name + "".join(f"_after_{pipeline.names[g]}" for g in sorted(op.after)) for op in pipeline.operators)
+    return f"{lasting}-{'-'.join(parts)}"
 
 
 def _folder(df: DataFrame) -> str:

@@ -346,6 +346,21 @@ def restoring_keeps_what_was_learned(make: Make) -> None:
         drive(fresh, stream, last=2)
 
 
+def a_restored_plan_is_allowed(make: Make) -> None:
+    """What was learned before a guard was added to the query never brings in a route that breaks the guard."""
+    free = _filters(5)
+    guarded = Pipeline("s", tuple(replace(op, after=GUARDED.operators[i].after) for i, op in enumerate(free.operators)))
+    stream = make_stream(free, 1)
+    policy = make(free, 5)
+    for number in range(len(stream.pieces)):
+        drive(policy, stream, number, number + 1)
+        fresh = make(guarded, 5)
+        fresh.restore(json.loads(json.dumps(policy.snapshot())))
+        for route in fresh.plan.routes.values():
+            assert guarded.allows(route), f"{route.operators} was restored into {guarded}"
+        _assert_allowed(fresh.route(stream.batch(number)), guarded)
+
+
 def survives_empty_batches(make: Make) -> None:
     """Batches without rows, first, between and last."""
     for pipeline in (_filters(3), GUARDED, JOINED):
@@ -482,6 +497,7 @@ CHECKS: tuple[Callable[[Make], None], ...] = (
     no_clock_and_no_global_chance,
     a_snapshot_continues,
     restoring_keeps_what_was_learned,
+    a_restored_plan_is_allowed,
     survives_empty_batches,
     survives_single_rows,
     survives_all_rows_passing,

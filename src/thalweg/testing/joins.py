@@ -107,18 +107,22 @@ class Drawn:
 SHAPES = ("chain", "star", "clique", "cycle", "tree")
 POLICIES = ("written", "lottery", "chaos", "auto", "agreedy")
 LAYOUTS = ("hash", "bits", "mixed")
-NAMES = ("a", "b", "c", "d", "e", "f")
+NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 SHORT, LONG = 40, 250
 """Most rows of a source, in most cases and in a few."""
 
 
-def make_case(seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS) -> JoinCase:
-    """The case of a seed.
+def make_case(
+    seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS, inputs: int | None = None
+) -> JoinCase:
+    """The case of a seed, with two to six inputs or as many as are asked for, up to ten.
 
     >>> make_case(7) == make_case(7)
     True
+    >>> len(make_case(7, inputs=10).inputs)
+    10
     """
-    return _Maker(Seeded(seed), policies, layouts, rows=LONG).case(seed)
+    return _Maker(Seeded(seed), policies, layouts, rows=LONG).case(seed, inputs)
 
 
 def join_cases(
@@ -153,11 +157,11 @@ class _Maker:
         self.most = most
         self.rows = rows
 
-    def case(self, seed: int) -> JoinCase:
+    def case(self, seed: int, inputs: int | None = None) -> JoinCase:
         c = self.chance
         # A long case has few inputs and many slices' worth of rows, so that windows move on and policies learn.
-        self.long = self.rows > SHORT and c.yes(0.04)
-        count = min(c.choice((2, 2, 3, 3, 3, 4, 4, 5, 6)), 3 if self.long else self.most)
+        self.long = self.rows > SHORT and inputs is None and c.yes(0.04)
+        count = inputs or min(c.choice((2, 2, 3, 3, 3, 4, 4, 5, 6)), 3 if self.long else self.most)
         self.names = NAMES[:count]
         self.shape = c.choice(SHAPES)
         self.tick = c.choice((1_000_000, 1_000_000, 1_000, 1))
@@ -172,16 +176,16 @@ class _Maker:
         self._inputs()
         windows = [self._window(name) for name in self.names]
         inherited = self._inherit(windows)
-        inputs = tuple(
+        entries = tuple(
             CaseInput(n, self.of[n], w, h) for n, w, h in zip(self.names, windows, inherited, strict=True)
         )  # fmt: skip
         cross = count == 2 and c.yes(0.05)
         predicates = [] if cross else self._edges()
         predicates += self._further()
-        rows = self._size(inputs, predicates)
+        rows = self._size(entries, predicates)
         sources = tuple(self._rows(name, rows) for name in self.columns)
         case = JoinCase(
-            seed, "cross" if cross else self.shape, sources, inputs, tuple(self._shuffled(predicates)),
+            seed, "cross" if cross else self.shape, sources, entries, tuple(self._shuffled(predicates)),
             self._select(), self._history(sources), c.choice(self.policies), c.choice(self.layouts),
             c.choice((1, 3, 8, 1024)), c.choice((3, 32, 1 << 14, 1 << 14)), cross=cross,
         )  # fmt: skip
@@ -367,6 +371,9 @@ class _Maker:
         c = self.chance
         self.span = c.integer(100, 400) if self.long else c.integer(4, 40)
         self.planted = 0.0 if self.long else c.choice((0.0, 0.2, 0.5))
+        if len(inputs) > 6:
+            # So many tuples meet only by arrangement.
+            self.planted = 0.8
         self.events = [c.integer(0, self.span) for _ in range(c.integer(1, 4))]
         share = 1.0
         for i in inputs:
@@ -418,7 +425,8 @@ class _Maker:
         c = self.chance
         if c.yes(self.planted):
             event = c.integer(0, len(self.events) - 1)
-            return min(self.span, self.events[event] + c.integer(0, 2)), [make(event) for make in makers]
+            spread = 2 if len(self.names) <= 6 else 0
+            return min(self.span, self.events[event] + c.integer(0, spread)), [make(event) for make in makers]
         return c.integer(0, self.span), [make(None) for make in makers]
 
     def _values(self, family: Family, type_: pa.DataType) -> Callable[[int | None], Any]:
