@@ -34,6 +34,8 @@ class Regret:
 
     who: str
     ratios: NDArray[np.float64]
+    total: float
+    """All its CPU against all of `written`: rare costs count here, where a median might miss them."""
     cpu: float
     calls_per_row: float
     orders: int
@@ -96,7 +98,7 @@ def compare(
     plain = (np.array(spent["written"]) + np.array(spent["written again"])) / 2
     return [
         Regret(
-            who, np.array(spent[who]) / plain, float(np.sum(spent[who])),
+            who, np.array(spent[who]) / plain, float(np.sum(spent[who]) / plain.sum()), float(np.sum(spent[who])),
             sum(cells[who].tally.calls) / cells[who].tally.rows_in,
             sum(e.before != e.after for e in cells[who].events),
         )

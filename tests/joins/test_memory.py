@@ -28,34 +28,35 @@ QUERIES = {
 }  # fmt: skip
 
 
-def batch(random, start):
-    times = np.arange(start, start + BATCH)
-    keys = random.integers(0, 200, BATCH)
-    return pa.table([times, keys, pa.array([f"value {k % 40}" for k in keys])], schema=SCHEMA)
+def batch(random, start, size=BATCH, keys=200):
+    times = np.arange(start, start + size)
+    drawn = random.integers(0, keys, size)
+    return pa.table([times, drawn, pa.array([f"value {k % 40}" for k in drawn])], schema=SCHEMA)
 
 
-def held(name, windows, policy="auto", layout="hash"):
-    """Rows and bytes that the engine stores, at the end of each window, and the tuples that wait."""
-    sources = {n: Source(SCHEMA, "ts") for n in "abc"}
-    engine = Engine(bind(QUERIES[name], sources), policy=policy, layout=layout, slice_rows=64)
+def windows(text, count, *, window=WINDOW, size=BATCH, keys=200, layout="hash"):
+    """Run a query; after each window's worth of tuples, the engine's counts."""
+    engine = Engine(bind(text, {n: Source(SCHEMA, "ts") for n in "abc"}), layout=layout, slice_rows=64)
     random = np.random.default_rng(11)
-    seen = []
-    for start in range(0, windows * WINDOW, BATCH):
+    for start in range(0, count * window, size):
         for n in "abc":
-            engine.push(n, batch(random, start))
-        engine.advance(start + BATCH)
-        if (start + BATCH) % WINDOW == 0:
-            stats = engine.stats()
-            inputs = stats["inputs"].values()
-            waiting = sum(s["waiting"] for s in stats["sources"].values())
-            seen.append((sum(i["stored"] for i in inputs), sum(i["bytes"] for i in inputs), waiting))
-    return seen
+            engine.push(n, batch(random, start, size, keys))
+        engine.advance(start + size)
+        if (start + size) % window == 0:
+            yield engine.stats()
+
+
+def held(stats):
+    """Rows and bytes stored, and tuples that wait."""
+    inputs = stats["inputs"].values()
+    waiting = sum(s["waiting"] for s in stats["sources"].values())
+    return sum(i["stored"] for i in inputs), sum(i["bytes"] for i in inputs), waiting
 
 
 @pytest.mark.parametrize("layout", ["hash", "bits"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_memory_after_a_hundred_windows_is_that_after_three(name, layout):
-    seen = held(name, 100, layout=layout)
+    seen = [held(stats) for stats in windows(QUERIES[name], 100, layout=layout)]
     early, late = seen[2:12], seen[90:100]
     for what, k in (("rows", 0), ("bytes", 1), ("waiting", 2)):
         most = max(s[k] for s in early)
@@ -76,34 +77,22 @@ def test_a_stream_that_goes_quiet_keeps_what_may_still_match():
     assert WINDOW <= engine.stats()["inputs"]["a"]["stored"] < 4 * WINDOW
 
 
-RSS = """
-import gc, psutil, sys
-from tests.joins.test_memory import held
-import tests.joins.test_memory as m
-m.WINDOW, m.BATCH = 20_000, 5_000
+CREEP = """
+import gc, psutil
+from tests.joins.test_memory import QUERIES, windows
+text = QUERIES["range"].replace("400", "20000").replace("200", "10000")
 sizes = []
-class Watch:
-    def integers(self, *a): return self.r.integers(*a)
-import numpy as np
-real = np.random.default_rng
-def measured(seed):
-    g, calls = real(seed), [0]
-    class Random:
-        def integers(self, low, high, n):
-            calls[0] += 1
-            if calls[0] % (3 * m.WINDOW // m.BATCH) == 0:
-                gc.collect(); sizes.append(psutil.Process().memory_info().rss)
-            return g.integers(low, 40_000, n)
-    return Random()
-np.random.default_rng = measured
-m.QUERIES["range"] = m.QUERIES["range"].replace("400", "20000").replace("200", "10000")
-held("range", 100)
-print(max(sizes[2:6]), max(sizes[-4:]))
+for _ in windows(text, 100, window=20_000, size=5_000, keys=40_000):
+    gc.collect()
+    sizes.append(psutil.Process().memory_info().rss)
+print(*sizes)
 """
 
 
 @pytest.mark.long
 def test_resident_memory_does_not_creep():
-    done = subprocess.run([sys.executable, "-c", RSS], capture_output=True, text=True, check=True)
-    early, late = map(int, done.stdout.split())
-    assert late <= early * 1.05, f"{early / 2**20:.0f} MiB after three windows, {late / 2**20:.0f} after a hundred"
+    done = subprocess.run([sys.executable, "-c", CREEP], capture_output=True, text=True, check=True)
+    sizes = [int(s) for s in done.stdout.split()]
+    early, late = max(sizes[2:6]), max(sizes[-4:])
+    assert len(sizes) == 100
+    assert late <= early * 1.05, f"MiB after each window: {[s >> 20 for s in sizes]}"

@@ -32,7 +32,6 @@ class FilterFabric:
 
     def __post_init__(self) -> None:
         self._written_place = {op: place for place, op in enumerate(self.pipeline.written)}
-        self._columns = sorted({column for judge in self.filters for column in judge.columns})
 
     def run(self, batch: Batch, rusters: Sequence[Ruster]) -> tuple[NDArray[np.bool_], Visits]:
         """Which rows of the batch pass, and what it took."""
@@ -77,8 +76,6 @@ class FilterFabric:
         self, data: pa.RecordBatch, ruster: Ruster, rows: Rows, pending: dict[int, dict[int, Exception]]
     ) -> tuple[Rows, Journey]:
         """As `_work`, and rows already dropped are tried on the operators that `also` asks for."""
-        # Profiled rows are few and meet many operators: picked out once, not once for each.
-        picked = data.select(self._columns).take(pa.array(rows)) if self._columns else data.slice(0, len(rows))
         bits = np.full((len(rows), len(self.pipeline)), UNTRIED, np.int8)
         alive = np.ones(len(rows), np.bool_)
         dropped_last = np.zeros(len(rows), np.bool_)
@@ -98,7 +95,7 @@ class FilterFabric:
             if not len(tried):
                 continue
             # One call for those on their way and those tried after a drop: few rows a call are dear.
-            verdict, seconds = self._judge(op, picked, tried)
+            verdict, seconds = self._judge(op, data, rows[tried])
             on_way = alive[tried]
             bits[tried, op] = verdict.holds
             for position, error in verdict.errors.items():

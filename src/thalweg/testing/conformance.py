@@ -117,13 +117,14 @@ class Stream:
 
 
 class Known(Filter):
-    """A filter that knows its verdict for each row of the batch."""
+    """A filter that knows its verdict for each row, by the number in the column `row`."""
 
     def __init__(self, name: str, verdicts: NDArray[np.bool_]) -> None:
-        super().__init__(name, verdicts.__getitem__, ())
+        super().__init__(name, verdicts.__getitem__, ("row",))
 
     def evaluate(self, batch: pa.RecordBatch, rows: Rows | None) -> Verdict:
-        return Verdict(self.function(slice(None) if rows is None else rows))
+        numbers = batch.column("row").to_numpy()
+        return Verdict(self.function(numbers if rows is None else numbers[rows]))
 
 
 def make_stream(
