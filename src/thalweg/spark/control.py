@@ -9,6 +9,7 @@ machines.
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import os
 import re
@@ -29,7 +30,8 @@ class Control:
     """One query's control file."""
 
     def __init__(self, folder: str, key: str) -> None:
-        self.path = Path(folder) / (re.sub(r"[^A-Za-z0-9._-]+", "_", key)[:120] + ".json")
+        readable = re.sub(r"[^A-Za-z0-9._-]+", "_", key)[:80]
+        self.path = Path(folder) / f"{readable}-{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}.json"
         self._seen: tuple[int, dict[str, Any]] = (0, {})
 
     def read(self) -> dict[str, Any]:
