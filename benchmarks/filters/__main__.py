@@ -67,11 +67,11 @@ def main(
             )  # fmt: skip
             section.pictures.append(picture)
         report.show(section, console)
-    report.show_targets(done, console)
     command = " ".join(
         ["python -m benchmarks.filters", *(["--quick"] if quick else []), *(f"--only {n}" for n in only or [])]
     )
-    about = report.circumstances(command, perf_counter() - started)
+    about = report.circumstances(command, perf_counter() - started, quick)
+    report.show_targets(done, console, about)
     report.keep(done, about, folder)
     console.print(f"{about['seconds']} s; results.json, results.md and pictures are in {folder}")
 

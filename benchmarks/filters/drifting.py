@@ -60,7 +60,7 @@ def slow_rates(batches: int) -> NDArray[np.float64]:
     way = (np.array(STARTS) - low) * upward + STEP * np.arange(batches)[:, None]
     folded = np.mod(way, 2 * span)
     rising = np.minimum(folded, 2 * span - folded)
-    return low + rising
+    return np.asarray(low + rising)
 
 
 def slow(batches: int = 1000, seed: int = 12) -> Workload:

@@ -7,7 +7,7 @@ dearest predicate), so its work can stand in the same column as ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 
@@ -39,7 +39,7 @@ def condition(predicate: Hashed, column: str) -> str:
     return "md5(" * predicate.times + f"cast({column} as varchar)" + ")" * predicate.times + " < '8'"
 
 
-def race(workload: Workload, orders: dict[str, Sequence[int]], repeats: int = 3) -> tuple[list[DuckRun], float]:
+def race(workload: Workload, orders: Mapping[str, Sequence[int]], repeats: int = 3) -> tuple[list[DuckRun], float]:
     """Run the query in each written order, interleaved; medians. Also the measured seconds of one md5."""
     source = f"'{workload.parquet()}'"
     dearest = max(range(len(workload.predicates)), key=lambda j: workload.predicates[j].times)

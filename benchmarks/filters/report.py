@@ -80,10 +80,11 @@ class Section:
         }
 
 
-def circumstances(command: str, seconds: float) -> dict[str, Any]:
+def circumstances(command: str, seconds: float, quick: bool = False) -> dict[str, Any]:
     """Where and how the numbers were made."""
     return {
         "command": command,
+        "quick": quick,
         "seconds": round(seconds),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
@@ -105,14 +106,18 @@ def show(section: Section, console: Console) -> None:
         console.print(f"  {note}", style="dim", markup=False, highlight=False)
 
 
-def show_targets(sections: Sequence[Section], console: Console) -> None:
-    shown = Shown(title="Targets", title_justify="left", header_style="bold")
+def show_targets(sections: Sequence[Section], console: Console, about: dict[str, Any]) -> None:
+    shown = Shown(title=_targets_title(about), title_justify="left", header_style="bold")
     for head in ("target", "limit", "measured", ""):
         shown.add_column(head, justify="right" if head in ("limit", "measured") else "left")
     for section in sections:
         for t in section.targets:
             shown.add_row(t.what, _limit(t), f"{t.measured:.3f}", "[green]met" if t.met else "[red]missed")
     console.print(shown)
+
+
+def _targets_title(about: dict[str, Any]) -> str:
+    return "Targets (a quick run is too short for some: learning is most of it)" if about["quick"] else "Targets"
 
 
 def _limit(target: Target) -> str:
@@ -136,7 +141,7 @@ def _markdown(sections: Sequence[Section], about: dict[str, Any]) -> str:
         f"at the end), Python {about['python']}, {versions}. Work and calls are exact; seconds and rows/s are of this "
         "one run, and only their ratios mean anything elsewhere.",
         "",
-        "## Targets",
+        f"## {_targets_title(about)}",
         "",
         "| target | limit | measured | |",
         "|---|---:|---:|---|",

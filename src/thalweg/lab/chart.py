@@ -6,7 +6,7 @@ without a second picture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO, StringIO
 from math import isfinite
 from textwrap import fill
@@ -21,11 +21,11 @@ LIGHT = ("#57606a", "#0969da", "#d1570c", "#1a7f4b", "#a33ba8", "#b08800", "#c01
 DARK = ("#adb6c0", "#58a6ff", "#f0883e", "#56d390", "#d58ae0", "#e3b341", "#ff7b9c", "#66c2cd", "#c69b6d", "#8b949e")
 MARKERS = "osD^vPX*hp"
 DASHES = ("-", "-", "-", "-", "-", "--", "--", ":", "-.", "-.")
-SIZE = (5.8, 3.7)
+WIDTH, PLOT = 5.8, 2.45
+"""Inches: width of a picture, and height of what is inside the axes."""
 
 STYLE = {
-    "font.size": 11, "font.family": "sans-serif", "axes.titlesize": 11.5, "axes.titleweight": "bold",
-    "axes.titlelocation": "left", "legend.fontsize": 9.5, "text.color": INK, "axes.labelcolor": INK,
+    "font.size": 11, "font.family": "sans-serif", "legend.fontsize": 9.5, "text.color": INK, "axes.labelcolor": INK,
     "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.grid": True, "grid.color": FAINT,
     "axes.axisbelow": True,
     "axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": PAPER, "axes.facecolor": PAPER,
@@ -51,18 +51,25 @@ def draw(panel: Panel, curves: Sequence[Curve], cast: Sequence[str] = ()) -> tup
     """A panel as PNG, and as SVG whose colours are variables."""
     plt = pyplot()
     slots = _slots(curves, cast)
+    title = fill(panel.title, 54)
+    names = [str(x) for c in curves for x in c.x] if panel.kind in ("bars", "stack") else []
+    top = 0.18 + 0.2 * (title.count("\n") + 1)
+    legend = 0.12 + 0.2 * -(-len(curves) // 3) if len(curves) > 1 else 0.06
+    bottom = 0.3 + (0.22 if panel.xlabel else 0.0) + (0.5 if _slanted(dict.fromkeys(names)) else 0.0) + legend
+    height = top + PLOT + bottom
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, height))
+        figure.subplots_adjust(0.92 / WIDTH, bottom / height, 1 - 0.15 / WIDTH, 1 - top / height)
         try:
             _DRAWN[panel.kind](axes, panel, curves, slots)
-            axes.set_title(fill(panel.title, 54), loc="left", pad=10)
+            figure.text(0.12 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=11.5)
             axes.set_xlabel(panel.xlabel)
             axes.set_ylabel(panel.ylabel)
+            axes.yaxis.set_label_coords(0.24 / WIDTH, bottom / height + PLOT / height / 2, transform=figure.transFigure)
             if len(curves) > 1:
-                figure.legend(loc="outside lower center", ncols=3, handlelength=2.4, columnspacing=1.2)
+                figure.legend(loc="lower center", ncols=3, handlelength=2.4, columnspacing=1.2, borderaxespad=0.1)
             png, svg = BytesIO(), StringIO()
             figure.savefig(png, format="png", dpi=130)
-            figure.set_layout_engine("none")  # laid out by now
             figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         finally:
             plt.close(figure)
@@ -89,7 +96,7 @@ def _lines(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str, in
         axes.set_xscale("log")
         axes.minorticks_off()
     if len(xs) <= 9:
-        axes.set_xticks(xs, [f"{x:,}" for x in xs])
+        axes.set_xticks(xs, [_short(x) for x in xs])
 
 
 def _timelines(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str, int]) -> None:
@@ -97,7 +104,7 @@ def _timelines(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str
         slot = slots[curve.series]
         means = [e.mean for e in curve.y]
         axes.plot(curve.x, means, label=curve.series, color=LIGHT[slot], linewidth=1.1)
-    axes.xaxis.set_major_formatter(lambda x, place: f"{x / 1000:,.0f}k")
+    axes.xaxis.set_major_formatter(lambda x, place: _short(x))
     axes.yaxis.set_major_formatter(lambda y, place: f"{y:,.0f}")
 
 
@@ -113,7 +120,7 @@ def _bars(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str, int
             error_kw={"elinewidth": 0.9, "ecolor": INK},
         )  # fmt: skip
     _named_ticks(axes, names)
-    axes.yaxis.set_major_formatter(lambda y, place: f"{y:,g}")
+    axes.yaxis.set_major_formatter(lambda y, place: _short(y))
 
 
 def _stacks(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str, int]) -> None:
@@ -127,9 +134,21 @@ def _stacks(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str, i
 
 
 def _named_ticks(axes: Any, names: Sequence[str]) -> None:
-    long = sum(map(len, names)) > 55
-    axes.set_xticks(range(len(names)), names, rotation=28 if long else 0, ha="right" if long else "center")
+    slanted = _slanted(names)
+    axes.set_xticks(range(len(names)), names, rotation=28 if slanted else 0, ha="right" if slanted else "center")
     axes.grid(visible=False, axis="x")
+
+
+def _short(value: float) -> str:
+    """A tick label: 0.5, 25k, 1M."""
+    if abs(value) >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
+    return f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{value:g}"
+
+
+def _slanted(names: Iterable[str]) -> bool:
+    """Whether the names are too long to stand side by side."""
+    return sum(map(len, names)) > 48
 
 
 _DRAWN = {"line": _lines, "timeline": _timelines, "bars": _bars, "stack": _stacks}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -111,7 +110,7 @@ def write(folder: Path, settings: Settings, outcomes: list[Outcome]) -> None:
     title = f"Thalweg lab: {settings.name}"
     (folder / "index.html").write_text(page(title, summary, outcomes, drawings), encoding="utf-8")
     (folder / "raw.json").write_text(record.raw(settings, outcomes), encoding="utf-8")
-    (folder / "summary.json").write_text(json.dumps(summary, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(record.written(summary), encoding="utf-8")
     (folder / "claims.md").write_text(record.claims_table(summary), encoding="utf-8")
 
 

@@ -48,6 +48,13 @@ def summary(settings: Settings, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
+def written(summary: dict[str, Any]) -> str:
+    """A summary as JSON text, a line for each experiment."""
+    head = {k: v for k, v in summary.items() if k != "experiments"}
+    lines = ",\n".join(json.dumps(e, ensure_ascii=False, separators=(",", ":")) for e in summary["experiments"])
+    return json.dumps(head, ensure_ascii=False)[:-1] + ', "experiments": [\n' + lines + "\n]}\n"
+
+
 def _experiment(outcome: Outcome) -> dict[str, Any]:
     e = outcome.experiment
     return {

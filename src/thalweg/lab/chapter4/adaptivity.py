@@ -113,7 +113,7 @@ def _settle(ratios: np.ndarray[tuple[int, ...], np.dtype[np.float64]], goal: flo
 
 
 def _timeline_trials(quick: bool, seed: int) -> list[Trial]:
-    seeds, before, after = (3, 100_000, 150_000) if quick else (16, 600_000, 400_000)
+    seeds, before, after = (2, 100_000, 120_000) if quick else (16, 600_000, 400_000)
     contenders = thesis() + ours() + lottery()
     return [
         Trial(f"seed {s}", timeline, {"contenders": contenders, "before": before, "after": after, "seed": s})
@@ -224,11 +224,11 @@ def periodic(
 
 def _period_trials(quick: bool, seed: int) -> list[Trial]:
     points = (
-        {25_000: 150_000, 100_000: 300_000}
+        {25_000: 100_000, 75_000: 225_000}
         if quick
         else {25_000: 600_000, 100_000: 1_000_000, 300_000: 1_500_000, 1_000_000: 3_000_000}
     )
-    seeds = 3 if quick else 8
+    seeds = 2 if quick else 8
     return [
         Trial(
             f"period {period:,}, seed {s}", periodic,
@@ -317,7 +317,7 @@ rate_of_change = Experiment(
 
 
 def _at_period_trials(quick: bool, seed: int) -> list[Trial]:
-    points = {50_000: 150_000, 200_000: 400_000} if quick else {100_000: 1_000_000, 1_000_000: 3_000_000}
+    points = {40_000: 120_000, 120_000: 240_000} if quick else {100_000: 1_000_000, 1_000_000: 3_000_000}
     seeds = 2 if quick else 6
     contenders = named(thesis(), A_GREEDY, SWEEP) + named(ours(), FOLLOWING)
     return [
@@ -347,7 +347,7 @@ at_two_periods = Experiment(
     cast=CAST,
     section="4.7.4",
     figures=("4.23", "4.24"),
-    varies="cost c of four filters, 5 to 50, at periods of 100,000 and 1,000,000 tuples (quick: 50,000 and 200,000)",
+    varies="cost c of four filters, 5 to 50, at periods of 100,000 and 1,000,000 tuples (quick: 40,000 and 120,000)",
     fixed="n = 8, Γ = 2, group selectivities 0.2 to 0.8, p = 0.01, α = 0.9",
     trials=_at_period_trials,
     claims=(

@@ -85,8 +85,10 @@ def steady(
         start, counted = settle // went.batch, tuples - settle
         rows.append(
             _row(x, contender.name, seed, went.useful[start:].sum() / counted, went.extra[start:].sum() / counted)
-            | {"order_ratio": _order_ratio(filters, price, went, start, least), "reorders": went.reorders}
+            | {"reorders": went.reorders}
         )
+        if contender.policy != "lottery":  # it draws routes: no one order is in force
+            rows[-1]["order_ratio"] = _order_ratio(filters, price, went, start, least)
     least_work = float(np.asarray(rows[0]["cost"], float))
     return [row | {"vs_optimal": float(np.asarray(row["cost"], float)) / least_work} for row in rows]
 
