@@ -10,7 +10,10 @@ def test_orders_are_merged_and_read_back(tmp_path):
     assert control.read() == {}
     control.write(frozen=[1, 0])
     control.write(learned={"order": [0, 1]})
-    assert Control(str(tmp_path), "a query: with / odd (names)").read() == {"frozen": [1, 0], "learned": {"order": [0, 1]}}
+    assert Control(str(tmp_path), "a query: with / odd (names)").read() == {
+        "frozen": [1, 0],
+        "learned": {"order": [0, 1]},
+    }
     assert len(list(tmp_path.iterdir())) == 1
 
 

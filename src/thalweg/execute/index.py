@@ -58,7 +58,7 @@ class Layout:
             return tuple(most // attributes + (k < most % attributes) for k in range(attributes))
         bits = list(self.bits)
         while sum(bits) > most:
-            bits[bits.index(max(bits))] -= 1
+            bits[max(range(attributes), key=lambda k: (bits[k], k))] -= 1
         return tuple(bits)
 
     def index(self, pattern: Pattern, attributes: int) -> Index:
