@@ -1,8 +1,8 @@
 """Nothing to gain: what watching costs where no other order is better, in CPU against `written`.
 
-The whole cell runs (cut, route, filter, observe) over Arrow batches of 10,000 rows, Spark's default. The contestants
-take the same batches in turn, in an order that rotates, and each keeps what it learned, so a long stream is measured in
-many short paired pieces: the machine's moods hit all alike. `written` runs twice; its two differ by noise alone.
+The whole cell runs (cut, route, filter, observe). The contestants take the same piece of the stream in turn, in an order
+drawn anew for each, and keep what they learned; pieces are short, so the machine's moods hit all alike, and a pair is the
+sum of enough pieces that rare costs are in it. `written` runs twice; its two differ by noise alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from thalweg.execute.filtercell import FilterCell
 from thalweg.execute.filters import Filter
 from thalweg.plan import Operator, Pipeline
 
-ARROW_BATCH = 10_000
 CONTESTANTS = ("written", "written again", "auto", "agreedy")
 
 
@@ -72,26 +71,27 @@ def cheap_judges(columns: int) -> list[Filter]:
 
 
 def compare(
-    table: pa.Table, filters: Sequence[Filter], *, batches: int, rounds: int = 1, seed: int = 0,
+    table: pa.Table, filters: Sequence[Filter], *, piece: int, pieces: int, rounds: int = 1, seed: int = 0,
     expected: int | None = None, advance: Callable[[int], None] = lambda done: None,
 ) -> list[Regret]:  # fmt: skip
-    """Each repetition: every contestant filters the next `batches` Arrow batches; the whole table `rounds` times."""
+    """All contestants over all pieces of `piece` rows, `rounds` times; `pieces` of them make a pair."""
     pipeline = Pipeline("nothing to gain", tuple(Operator(f.name) for f in filters))
     cells = {who: _cell(who, pipeline, filters, seed) for who in CONTESTANTS}
-    pieces = [
-        b.slice(a, ARROW_BATCH) for b in table.combine_chunks().to_batches() for a in range(0, b.num_rows, ARROW_BATCH)
+    whole = [
+        b.slice(a, piece) for b in table.combine_chunks().to_batches() for a in range(0, b.num_rows, piece)
     ] * rounds
+    random = np.random.default_rng(seed)
     spent: dict[str, list[float]] = {who: [] for who in CONTESTANTS}
-    for turn, start in enumerate(range(0, len(pieces) - batches + 1, batches)):
-        now = pieces[start : start + batches]
-        for k in range(len(CONTESTANTS)):
-            who = CONTESTANTS[(turn + k) % len(CONTESTANTS)]
-            cell = cells[who]
+    for number in range(len(whole) // pieces * pieces):
+        for k in random.permutation(len(CONTESTANTS)):
+            who = CONTESTANTS[k]
             before = process_time()
-            for piece in now:
-                cell.feed(piece)
-            spent[who].append(process_time() - before)
-        advance(sum(piece.num_rows for piece in now))
+            cells[who].feed(whole[number])
+            took = process_time() - before
+            if number % pieces == 0:
+                spent[who].append(0.0)
+            spent[who][-1] += took
+        advance(whole[number].num_rows)
     rows_out = {who: cell.tally.rows_out for who, cell in cells.items()}
     if len(set(rows_out.values())) > 1 or (expected is not None and rows_out["written"] != expected):
         raise WrongAnswer(f"rows out differ: {rows_out}, expected {expected}")

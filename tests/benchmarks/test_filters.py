@@ -16,7 +16,7 @@ from rich.progress import Progress
 from thalweg.lab.simulate import order_work
 
 TINY = sections.Size(
-    fn=4_000, f=2_000, groups=4_000, batches=20, still=4_000, still_clock=2_000, regret=20_000, cheap_rounds=2,
+    fn=4_000, f=2_000, groups=4_000, batches=20, still=4_000, still_clock=2_000, regret=20_000,
     on_spark=4_000, spark_also=("fn",), rates=4_000, repeats=1,
 )  # fmt: skip
 
@@ -180,7 +180,9 @@ def test_a_wrong_answer_of_duckdb_is_found(monkeypatch):
 
 def test_regret_pairs_the_same_batches():
     workload = steady.equal(40_000)
-    found = regret.compare(workload.table(), regret.judges(workload), batches=1, expected=workload.answer[0])
+    found = regret.compare(
+        workload.table(), regret.judges(workload), piece=1000, pieces=10, expected=workload.answer[0]
+    )
     by = {r.who: r for r in found}
     assert {len(r.ratios) for r in found} == {4}
     assert np.allclose(by["written"].ratios + by["written again"].ratios, 2.0)
@@ -191,7 +193,9 @@ def test_regret_pairs_the_same_batches():
 def test_regret_checks_the_rows():
     workload = steady.one(20_000)
     with pytest.raises(engine.WrongAnswer):
-        regret.compare(workload.table(), regret.judges(workload), batches=1, expected=workload.answer[0] + 1)
+        regret.compare(
+            workload.table(), regret.judges(workload), piece=1000, pieces=10, expected=workload.answer[0] + 1
+        )
 
 
 def test_changes_are_counted_per_million_after_settling():

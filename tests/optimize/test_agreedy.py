@@ -144,7 +144,7 @@ def test_steady_cost_is_near_the_best(seed: int) -> None:
     for options in ({"follow": False, "p": 0.05}, {}):
         r = run("agreedy", bits, costs, seed=seed, **options)
         settled = r.useful[40:].sum()
-        assert settled <= 1.06 * best_order(bits[40_000:], costs)[1]
+        assert settled <= 1.08 * best_order(bits[40_000:], costs)[1]
 
 
 # --- the worst cases of the others (thesis 4.5, 4.6) ------------------------------------------------------------------

@@ -73,9 +73,19 @@ def test_a_fall_is_followed_without_a_cap() -> None:
 
 def test_the_first_rows_are_not_capped() -> None:
     costs = Costs(1)
-    costs.observe(visits((0, 10, 1e-5)))
-    costs.observe(visits((0, 10, 1.0)))
+    for seconds in (1e-5, 1e-5, 1.0):
+        costs.observe(visits((0, 10, seconds)))
     assert costs.per_row[0] == pytest.approx(0.05, rel=0.01)
+
+
+def test_the_first_visit_stands_only_until_the_second() -> None:
+    costs = Costs(1)
+    costs.observe(visits((0, 1000, 1.0)))
+    assert costs.per_row[0] == pytest.approx(1e-3)
+    for _ in range(3):
+        costs.observe(visits((0, 1000, 1e-3)))
+    assert costs.per_row[0] == pytest.approx(1e-6)
+    assert costs.error[0] == pytest.approx(0.0)
 
 
 def test_a_cost_of_nothing_may_rise() -> None:

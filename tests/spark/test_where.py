@@ -158,7 +158,6 @@ def test_a_predicate_sees_only_survivors_and_the_handle_counts_them(spark):
     assert "<table>" in tw.query("survivors")._repr_html_()
 
 
-@pytest.mark.xfail(reason="auto does not adopt here since its sampling was changed; open in issue 2", strict=False)
 def test_auto_learns_explains_and_logs(spark):
     df = spark.range(0, 60_000, 1, 2)
 

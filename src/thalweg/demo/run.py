@@ -26,6 +26,7 @@ from thalweg import api
 from thalweg.demo import intrusion
 from thalweg.watch.explain import microseconds
 from thalweg.watch.handle import QueryHandle
+from thalweg.watch.stop import Stop
 
 NAME = "intrusions"
 
@@ -61,13 +62,17 @@ def run(quick: bool = False, policy: str = "auto", console: Console | None = Non
         stream = intrusion.write(folder / "packets", size.files, size.rows)
         console.print("Starting Spark")
         spark = api.session("thalweg-demo")
-        _warm_up(spark, stream)
-        ours = _thalweg(spark, stream, folder, policy, console)
-        console.print("The same through Spark's own where, with the six predicates as udfs")
-        theirs = _spark(spark, stream, folder, console)
-        same = ours.answer == theirs.answer
-        console.print(_verdict(ours, theirs, same))
-        spark.stop()
+        with Stop() as stop:  # after Spark has set its own handler
+            try:
+                _warm_up(spark, stream)
+                ours = _thalweg(spark, stream, folder, policy, console, stop)
+                console.print("The same through Spark's own where, with the six predicates as udfs")
+                theirs = _spark(spark, stream, folder, console, stop)
+                same = ours.answer == theirs.answer
+                console.print(_verdict(ours, theirs, same))
+            finally:
+                spark.sparkContext.setLogLevel("OFF")  # tasks cut short are what was asked for
+                spark.stop()
         return same
     finally:
         if keep is None:
@@ -99,8 +104,9 @@ def _chain(df: DataFrame) -> DataFrame:
     return df
 
 
-def _over(query: StreamingQuery, seconds: float) -> bool:
+def _over(query: StreamingQuery, seconds: float, stop: Stop) -> bool:
     """Wait a moment; whether the query has ended. (pyspark's own hint wants whole seconds, its code does not.)"""
+    stop.check()
     return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]
 
 
@@ -114,14 +120,17 @@ def _answer(folder: Path) -> list[int]:
     return sorted(ds.dataset(files).to_table()["id"].to_pylist()) if files else []
 
 
-def _thalweg(spark: SparkSession, stream: intrusion.Stream, folder: Path, policy: str, console: Console) -> Outcome:
+def _thalweg(
+    spark: SparkSession, stream: intrusion.Stream, folder: Path, policy: str, console: Console, stop: Stop
+) -> Outcome:
     out = api.where(_source(spark, stream), *intrusion.PREDICATES, policy=policy, name=NAME, seed=7)
     handle = api.query(NAME)
     query = _start(out, folder, "thalweg")
     view = View(handle, stream, console)
     try:
-        view.watch(query)
+        view.watch(query, stop)
     except BaseException:
+        spark.sparkContext.setLogLevel("OFF")
         query.stop()
         raise
     summary = handle.summary()
@@ -130,14 +139,15 @@ def _thalweg(spark: SparkSession, stream: intrusion.Stream, folder: Path, policy
     )
 
 
-def _spark(spark: SparkSession, stream: intrusion.Stream, folder: Path, console: Console) -> Outcome:
+def _spark(spark: SparkSession, stream: intrusion.Stream, folder: Path, console: Console, stop: Stop) -> Outcome:
     query = _start(_chain(_source(spark, stream)), folder, "spark")
     try:
         with console.status("0 batches") as status:
-            while not _over(query, 0.5):
+            while not _over(query, 0.5, stop):
                 done = query.lastProgress["batchId"] + 1 if query.lastProgress else 0
                 status.update(f"{done} of {-(-stream.files // PER_BATCH)} batches")
     except BaseException:
+        spark.sparkContext.setLogLevel("OFF")
         query.stop()
         raise
     rows = stream.rows * stream.files
@@ -158,14 +168,14 @@ class View:
         self._told = 0
         self._events = 0
 
-    def watch(self, query: StreamingQuery) -> None:
+    def watch(self, query: StreamingQuery, stop: Stop) -> None:
         if self.console.is_terminal:
             with Live(self._frame(query), console=self.console, refresh_per_second=4, transient=False) as live:
-                while not _over(query, 0.3):
+                while not _over(query, 0.3, stop):
                     live.update(self._frame(query))
                 live.update(self._frame(query))
         else:
-            while not _over(query, 0.5):
+            while not _over(query, 0.5, stop):
                 self._lines()
             self._lines()
         error = query.exception()

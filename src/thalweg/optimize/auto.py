@@ -31,6 +31,8 @@ LOSS = 0.005
 """What an adopted order may lose against the written one, as a share of all work, on top of what profiling may cost."""
 LOOK = 0.004
 """Seconds of work between two looks at it. A look takes some 0.05 ms, which shows where predicates take nanoseconds a row."""
+LEARNING = 0.0002
+"""Seconds that learning from one ruster of profiled tuples takes, beside profiling them."""
 CONFIDENCE = 3.0
 """Standard errors by which the saving must be above nothing."""
 
@@ -64,6 +66,7 @@ class Auto(SingleRoute):
         self._owed = 0.0
         self._worth = (0.0, 0.0, 0.0)
         self._unlooked = 0.0
+        self._lessons = 0
 
     @property
     def choice(self) -> bool:
@@ -74,8 +77,9 @@ class Auto(SingleRoute):
         if not self.choice or not len(batch):
             return [Ruster(None, self.plan.route)]
         self._owed = min(self._owed + self.greedy.sampling() * len(batch), BURST)
-        count = min(self._owed, self._affordable())
-        if count < self.greedy.clump():
+        worth = self.greedy.clump()
+        count = min(self._owed, self._affordable()) if self._owed >= worth else 0.0
+        if count < worth:
             return [Ruster(None, self.plan.route)]
         chosen = sampled(self._random, len(batch), count / len(batch))
         self._owed = 0.0
@@ -90,6 +94,7 @@ class Auto(SingleRoute):
         """How many tuples the ledger allows to profile now. Of what was saved only half counts: it is an estimate."""
         share = self.regret + (LOSS if self.adaptive else more)
         allowance = share * (self.useful + self.spent) + min(self.saved, 0.5 * self.saved) - self.spent
+        allowance -= LEARNING * self._lessons
         if allowance <= 0.0:
             return 0.0
         everything = float(self.greedy.costs.per_row.sum())
@@ -144,13 +149,14 @@ class Auto(SingleRoute):
         return True
 
     def _enter(self, visits: Visits) -> None:
-        """Enter what was useful, and what profiling took beyond it: tries after a drop, and the price of a small ruster."""
+        """Enter what was useful, and what profiling took beyond it: tries after a drop, the price of a small ruster."""
         costs = self.greedy.costs.per_row
         for journey in visits.journeys:
             seconds = sum(v.seconds + v.extra_seconds for v in journey.visits)
             useful = seconds
             if journey.passed is not None:
                 useful = min(seconds, float(sum(v.rows_in * costs[v.operator] for v in journey.visits)))
+                self._lessons += 1
             self.useful += useful
             self.spent += seconds - useful
 
@@ -236,6 +242,7 @@ class Auto(SingleRoute):
             "followed": list(self._followed),
             "owed": self._owed,
             "unlooked": self._unlooked,
+            "lessons": self._lessons,
             "worth": list(self._worth),
         }
 
@@ -247,6 +254,7 @@ class Auto(SingleRoute):
         self._followed = tuple(record["followed"])
         self._owed = record["owed"]
         self._unlooked = record["unlooked"]
+        self._lessons = record["lessons"]
         saving, error, cost = record["worth"]
         self._worth = (saving, error, cost)
 

@@ -1,8 +1,9 @@
 """Seconds per row and operator, as moving averages over the most recent rows (thesis 4.3.1 keeps them over its window).
 
 One hiccup of the machine must not turn an order round, so a visit counts at most `CAP` times the present average; a
-true rise of the cost gets through in a few visits all the same. How far visits differ tells how sure an average is; who
-compares costs must allow for it.
+true rise of the cost gets through in a few visits all the same. The first visit also pays for waking up (imports, cold
+caches, pages never touched), often ten times the rest: it stands only until there is a second. How far visits differ
+tells how sure an average is; who compares costs must allow for it.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ class Costs:
         self._rows = [0.0] * operators
         self._squares = [0.0] * operators
         self._scatter = [0.0] * operators
+        self._awake = [0] * operators
         self._per_row: NDArray[np.float64] | None = None
 
     def observe(self, visits: Visits) -> None:
         seconds, rows, squares, scatter = self._seconds, self._rows, self._squares, self._scatter
+        awake = self._awake
         self._per_row = None
         for journey in visits.journeys:
             for v in journey.visits:
@@ -45,6 +48,10 @@ class Costs:
                 if not n:
                     continue
                 op, spent = v.operator, v.seconds + v.extra_seconds
+                if awake[op] < 2:
+                    if awake[op] == 1:
+                        seconds[op] = rows[op] = squares[op] = scatter[op] = 0.0
+                    awake[op] += 1
                 if rows[op] >= MIN_ROWS and seconds[op] > 0:  # nothing times four is nothing: no cap on it
                     spent = min(spent, CAP * n * seconds[op] / rows[op])
                 kept = 0.5 ** (n / self.memory)
@@ -84,6 +91,7 @@ class Costs:
             "rows": list(self._rows),
             "squares": list(self._squares),
             "scatter": list(self._scatter),
+            "awake": list(self._awake),
         }
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -91,4 +99,5 @@ class Costs:
         self._rows = list(record["rows"])
         self._squares = list(record["squares"])
         self._scatter = list(record["scatter"])
+        self._awake = list(record["awake"])
         self._per_row = None
