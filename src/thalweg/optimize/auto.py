@@ -1,11 +1,12 @@
 """`auto`: as written until something else is shown to pay; back to as written when it no longer does.
 
 Invariant, the no-regret bound: a ledger holds all work, what profiling cost, and what adopted orders saved against the
-written one or lost. Profiling may cost `regret` of all work and half of what was saved. An order is followed only while
-sampled tuples show it to cost less than the written one, and while the ledger allows to watch it: losses count against
-profiling, up to `LOSS` more. So where adapting can't pay, the price is `regret`; where a stream keeps changing against
-every choice, it is `regret` and `LOSS` and what is lost until the latest change is noticed. Nothing is spent where only
-one order is possible.
+written one or lost. Profiling may cost `regret` of all work and half of what was saved, and a `LOAN` of milliseconds
+that lets it learn before there is much work to take a share of. An order is followed only while sampled tuples show it
+to cost less than the written one; where the ledger does not allow to look again, only while the last look was clear and
+the sum of all is a gain. Losses count against profiling, up to `LOSS` more. So where adapting can't pay, the price is `regret` and the loan, once; where a stream keeps changing against every
+choice, it is `LOSS` more and what is lost until the latest change is noticed. Nothing is spent where only one order is
+possible.
 
 A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not
 modelled: the comparison is a paired one on the same tuples.
@@ -31,6 +32,10 @@ LOSS = 0.005
 """What an adopted order may lose against the written one, as a share of all work, on top of what profiling may cost."""
 LOOK = 0.004
 """Seconds of work between two looks at it. A look takes some 0.05 ms, which shows where predicates take nanoseconds a row."""
+LOAN = 0.02
+"""Seconds that profiling may be ahead of its share, so that a hundred tuples can be seen at the start or after a change..."""
+EAGER = 0.1
+"""...but no more than this share of the work done so far: a query over in a moment has nothing to learn for."""
 LEARNING = 0.0002
 """Seconds that learning from one ruster of profiled tuples takes, beside profiling them."""
 CONFIDENCE = 3.0
@@ -93,13 +98,16 @@ class Auto(SingleRoute):
     def _affordable(self, more: float = 0.0) -> float:
         """How many tuples the ledger allows to profile now. Of what was saved only half counts: it is an estimate."""
         share = self.regret + (LOSS if self.adaptive else more)
-        allowance = share * (self.useful + self.spent) + min(self.saved, 0.5 * self.saved) - self.spent
-        allowance -= LEARNING * self._lessons
+        allowance = self._balance(share, min(self.saved, 0.5 * self.saved))
         if allowance <= 0.0:
             return 0.0
         everything = float(self.greedy.costs.per_row.sum())
         now = self.useful / max(self.tuples, 1)
         return allowance / max(everything - now, 0.05 * everything)
+
+    def _balance(self, share: float, saved: float) -> float:
+        work = self.useful + self.spent
+        return share * work + min(LOAN, EAGER * work) + saved - self.spent - LEARNING * self._lessons
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
@@ -123,7 +131,7 @@ class Auto(SingleRoute):
         if self.adaptive:
             if len(self.greedy.profile) >= LEAST and saving < 0:
                 self._fall_back("A-Greedy's order no longer costs less than as written", cost, cost - saving)
-            elif self._affordable() < self.greedy.clump():
+            elif self._affordable() < self.greedy.clump() and not self._clear():
                 self._fall_back("following a changing stream has cost more than it saved", cost, cost - saving)
             else:
                 if self.greedy.order != self.order:
@@ -138,6 +146,13 @@ class Auto(SingleRoute):
             and self._affordable(LOSS) >= self.greedy.clump()
         ):
             self._adopt(cost, cost - saving)
+
+    def _clear(self) -> bool:
+        """Whether the order in force can do unwatched for a while: since the last change it was seen to save, and so far
+        it did."""
+        saving, error, _ = self._worth
+        sure = len(self.greedy.profile) >= LEAST and saving > CONFIDENCE * error
+        return sure and self._balance(self.regret, self.saved) > 0.0
 
     def _worth_a_look(self, visits: Visits) -> bool:
         """Whether enough was done since the last look to pay for another, or tuples were profiled."""
