@@ -2,9 +2,9 @@
 
 State is a map from part names (slices, waiting tuples, one record with the learned plan and all counts) to bytes; a
 part is written only if it changed. Lateness is judged by the watermark that earlier batches left in the state, so a
-replayed batch judges alike. A worker keeps the engine of the last batch in memory as a cache: it is used only if it is
-exactly the version that the batch starts from, and taken out before it is changed, so that a failed or repeated task
-falls back to the state store.
+replayed batch judges alike. A worker keeps the engine of the last batch in memory as a cache: every write of the state
+carries a stamp that no other write has, and the engine is used only if the state has the stamp that it left there. So
+a failed, repeated or speculative task, and a query that was started anew, falls back to the state store.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -47,7 +47,8 @@ class CellTask:
     tables: Mapping[str, bytes]
     idle: Mapping[str, int]
     """Microseconds of the others' time after which a silent stream no longer holds back eviction, by alias."""
-    name: str
+    token: str
+    """Of this definition of the query: what workers keep in memory belongs to it alone."""
 
     def engine(self) -> Engine:
         tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
@@ -76,13 +77,21 @@ class CellTask:
 class Warm:
     """An engine and what the state store holds of it, as of the end of one batch."""
 
-    version: int
     engine: Engine
     written: dict[str, bytes]
     newest: dict[str, int]
+    stamp: str = ""
+    used: float = 0.0
 
 
 _warm: dict[tuple[str, int], Warm] = {}
+
+
+def _forget(seconds: float = 900.0) -> None:
+    """Drop engines that nobody asked for in a while: their queries are over, or run in another worker."""
+    now = time.monotonic()
+    for owner in [o for o, w in _warm.items() if now - w.used > seconds]:
+        del _warm[owner]
 
 
 class Cell(StatefulProcessor):
@@ -97,17 +106,16 @@ class Cell(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # type: ignore[override]
         started = time.perf_counter()
         arrived = sorted(rows, key=lambda r: (r.input, r.part))
-        owner = (f"{_query_id()}/{self.task.name}", int(key[0]))
+        owner = (self.task.token, int(key[0]))
         warm, loaded = self._open(owner)
         results = Results()
         opened = time.perf_counter()
         run_batch(warm.engine, arrived, warm.newest, self.task.idle, results)
         joined = time.perf_counter()
         written = self._save(warm)
-        number = batch_number()
-        if number is not None:
-            warm.version = number
-            _warm[owner] = warm
+        warm.used = time.monotonic()
+        _warm[owner] = warm
+        _forget()
         yield from results.rows()
         yield Row(blob=None, stats=json.dumps(
             report(warm.engine, key=owner[1], loaded=loaded, written=written, results=results.count,
@@ -115,21 +123,18 @@ class Cell(StatefulProcessor):
         ))  # fmt: skip
 
     def _open(self, owner: tuple[str, int]) -> tuple[Warm, str]:
-        number = batch_number()
         warm = _warm.pop(owner, None)
-        if warm is not None and number is not None and warm.version == number - 1:
-            return warm, "warm"
-        contents = {k[0]: bytes(v[0]) for k, v in self._parts.iterator()} if self._parts.exists() else {}
-        engine = self.task.engine()
-        warm = Warm(-1, engine, {}, {})
-        if not contents:
-            return warm, "new"
-        kept = json.loads(contents.pop(RECORD))
+        own = self._parts.getValue((RECORD,)) if self._parts.exists() else None
+        if own is None:
+            return Warm(self.task.engine(), {}, {}), "new"
+        kept = json.loads(bytes(own[0]))
         self._check(kept["fingerprint"])
+        if warm is not None and warm.stamp == kept["stamp"]:
+            return warm, "warm"
+        contents = {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != RECORD}
+        engine = self.task.engine()
         engine.restore(contents)
-        warm.newest = kept["newest"]
-        warm.written = {k: _digest(v) for k, v in contents.items()}
-        return warm, "state"
+        return Warm(engine, {k: _digest(v) for k, v in contents.items()}, kept["newest"]), "state"
 
     def _check(self, was: Mapping[str, str]) -> None:
         now = self.task.fingerprint
@@ -154,7 +159,9 @@ class Cell(StatefulProcessor):
         for name in [n for n in warm.written if n not in parts]:
             self._parts.removeKey((name,))
             del warm.written[name]
-        own = json.dumps({"newest": warm.newest, "fingerprint": self.task.fingerprint}).encode()
+        warm.stamp = uuid.uuid4().hex
+        kept = {"newest": warm.newest, "stamp": warm.stamp, "fingerprint": self.task.fingerprint}
+        own = json.dumps(kept).encode()
         self._parts.updateValue((RECORD,), (own,))
         return written + len(own)
 
@@ -270,11 +277,6 @@ def report(engine: Engine, **more: Any) -> dict[str, Any]:
         "why": {a: e.why for a, e in explained.items()},
         "events": [e.record() for e in engine.drain()],
     }
-
-
-def _query_id() -> str:
-    task = TaskContext.get()
-    return str(task.getLocalProperty("sql.streaming.queryId")) if task else "none"
 
 
 def _digest(content: bytes) -> bytes:

@@ -19,7 +19,9 @@ from thalweg.spark.cell import CellTask, report
 
 Batches = Iterator[pa.RecordBatch]
 
-_engines: dict[tuple[str, str], Engine] = {}
+_engines: dict[str, Engine] = {}
+KEPT = 16
+"""Engines that a worker keeps, least recently used first to go."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class LookupTask:
 
     def run(self, batches: Batches) -> Batches:
         schema = to_arrow_schema(self.schema, timezone="UTC")
-        key = (self.cell.name, self.cell.query.text)
+        key = self.cell.token
         engine = _engines.pop(key, None) or self.cell.engine()
         before = engine.stats()
         rows = results = 0
@@ -48,6 +50,8 @@ class LookupTask:
             yield _told(schema, json.dumps(report(engine, key=0, loaded="warm" if before["batches"] else "new", written=0,
                                                   results=results, rows=rows, seconds={})))  # fmt: skip
         _engines[key] = engine
+        while len(_engines) > KEPT:
+            del _engines[next(iter(_engines))]
 
 
 def _with_stats(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:

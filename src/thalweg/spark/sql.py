@@ -119,6 +119,7 @@ class _Build:
     ) -> None:  # fmt: skip
         self.query, self.frames, self.spark, self.streaming = query, frames, spark, streaming
         self.policy, self.name, self.seed = policy, name, seed
+        self.token = uuid.uuid4().hex
         self.shape = Shape(query, prefiltered=True, leave=True)
         self.partitions = int(spark.conf.get(PARTITIONS, "200") or 200)
         wanted = cells if cells is not None else _cores(spark)
@@ -176,7 +177,7 @@ class _Build:
         idle = {
             a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None
         }  # fmt: skip
-        task = CellTask(self._cell_query(set(sent)), self.policy, self.seed, self.shares, tables, idle, self.name)
+        task = CellTask(self._cell_query(set(sent)), self.policy, self.seed, self.shares, tables, idle, self.token)
         grouped = packed.groupBy("key")
         if self.streaming:
             self._use_rocksdb()
@@ -192,7 +193,7 @@ class _Build:
         entry = self._register("no cells")
         (stream,) = self.query.streams
         flat = self._flat()
-        cell = CellTask(self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.name)
+        cell = CellTask(self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.token)
         task = LookupTask(cell, stream.alias, flat)
         out = StructType([*flat.fields, StructField("stats", StringType())])
         looked = self._prepared(stream.alias).mapInArrow(looker(task), out)
