@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,10 +27,66 @@ def demo(
 ) -> None:
     """Watch six costly predicates find their order on a drifting intrusion-detection stream, on local Spark."""
     from thalweg.demo.run import main
+
+    _end(lambda: main(quick, policy))
+
+
+AppFile = Annotated[Path, typer.Argument(help="The application: streams, tables, functions, queries, sinks.")]
+Only = Annotated[list[str] | None, typer.Option("--query", "-q", help="Only this query; may be given several times.")]
+
+
+@app.command()
+def run(
+    file: AppFile,
+    query: Only = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="A live view instead of lines.")] = False,
+) -> None:
+    """Run an application file: all its queries side by side, until they end or Ctrl-C; restarts go on."""
+    from thalweg.app.run import run
+
+    _end(lambda: run(file, only=tuple(query or ()), watch=watch))
+
+
+@app.command()
+def explain(file: AppFile, query: Only = None) -> None:
+    """Show how the queries of an application file would run, without starting them."""
+    from thalweg.app.run import explain
+
+    _end(lambda: explain(file, only=tuple(query or ())))
+
+
+@app.command()
+def init(folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path()) -> None:
+    """Write an application that runs as it is, with comments, to be changed into your own."""
+    from thalweg.app.init import init
+
+    def write() -> int:
+        for path in init(folder):
+            typer.echo(f"wrote {path}")
+        typer.echo(f"try: thalweg run {folder / 'app.toml'} --watch")
+        return 0
+
+    _end(write)
+
+
+@app.command()
+def doctor(
+    spark: Annotated[bool, typer.Option(help="Start Spark and run a query.")] = True,
+) -> None:
+    """Check Python, Java, Spark and the rest, and say what to fix."""
+    from rich.console import Console
+
+    from thalweg.app.doctor import doctor
+
+    _end(lambda: doctor(Console(), spark))
+
+
+def _end(command: Callable[[], int]) -> None:
+    """Leave with the command's code; what a user can mend is said without a traceback."""
     from thalweg.errors import ThalwegError
 
     try:
-        raise typer.Exit(main(quick, policy))
+        raise typer.Exit(command())
     except ThalwegError as error:
         typer.echo(f"thalweg: {error}", err=True)
         raise typer.Exit(2) from None

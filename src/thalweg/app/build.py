@@ -1,0 +1,110 @@
+"""Makes the DataFrames of an application's queries: sources through Spark's readers, queries through the API."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from thalweg import api
+from thalweg.app.appfile import App, AppError, AppQuery, Source, StreamSource
+from thalweg.errors import ThalwegError, did_you_mean
+
+_CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*([\w\s,]*)\))?\s*")
+
+
+def session(app: App) -> SparkSession:
+    """The active session, or one with the file's settings."""
+    send_modules(app)
+    return api.session(app.path.stem, **{k.replace(".", "_"): v for k, v in app.spark.items()})
+
+
+def send_modules(app: App) -> None:
+    """Modules beside the file travel with the functions: workers elsewhere can't import them."""
+    folder = app.path.resolve().parent
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).parent.resolve() == folder and module.__name__ != "__main__":
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def frames(app: App, spark: SparkSession) -> dict[str, DataFrame]:
+    """Each stream and table, unread; faults of paths, formats and schemas come out here, with their line."""
+    made = {}
+    for kind, sources in (("streams", app.streams), ("tables", app.tables)):
+        for name, source in sources.items():
+            try:
+                made[name] = _read(spark, source)
+            except PySparkException as error:
+                raise app.fault((kind, name), f"{kind[:-1]} '{name}': {_first_line(error)}") from None
+            if isinstance(source, StreamSource) and source.time is not None and source.time not in made[name].columns:
+                raise app.fault(
+                    (kind, name, "time"), f"stream '{name}' has no column '{source.time}'",
+                    did_you_mean(source.time, made[name].columns),
+                )  # fmt: skip
+    return made
+
+
+def _read(spark: SparkSession, source: Source) -> DataFrame:
+    reader: Any = spark.readStream if isinstance(source, StreamSource) else spark.read
+    reader = reader.format(source.format).options(**source.options)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    df: DataFrame = reader.load(source.path) if source.path is not None else reader.load()
+    return df.selectExpr(*source.select) if source.select else df
+
+
+def dataframe(app: App, query: AppQuery, inputs: dict[str, DataFrame]) -> DataFrame:
+    """The DataFrame of one query; it is on the board from then on, under the query's name."""
+    key = "sql" if query.sql is not None else "where"
+    try:
+        if query.sql is not None:
+            return api.sql(
+                query.sql, policy=query.policy, cells=query.cells, name=query.name, seed=query.seed,
+                **_given(app, inputs), **app.loaded,
+            )  # fmt: skip
+        assert query.source is not None
+        df = inputs[query.source]
+        predicates = [_predicate(app, text) for text in query.where]
+        return api.where(df, *predicates, policy=query.policy, name=query.name, seed=query.seed)
+    except AppError:
+        raise
+    except ThalwegError as error:
+        fault = app.fault(("queries", query.name, key), f"query '{query.name}': {error.message}", error.hint)
+        raise AppError(fault.message, where=error.where, hint=error.hint) from None
+    except PySparkException as error:
+        unknown = re.search(r"Cannot resolve routine `(\w+)`", str(error))
+        hint = did_you_mean(unknown[1], app.functions) if unknown and app.functions else None
+        raise app.fault(("queries", query.name, key), f"query '{query.name}': {_first_line(error)}", hint) from None
+
+
+def _given(app: App, inputs: dict[str, DataFrame]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, df in inputs.items():
+        stream = app.streams.get(name)
+        if stream is None:
+            given[name] = api.table(df)
+        elif stream.time is not None:
+            given[name] = api.stream(df, stream.time, stream.lateness, stream.idle)
+        else:
+            given[name] = df
+    return given
+
+
+def _predicate(app: App, text: str) -> Any:
+    """`name(column, ...)` or `name` of a function of the file; anything else is SQL."""
+    call = _CALL.fullmatch(text)
+    if call is None or call[1] not in app.loaded:
+        return text
+    columns = [c.strip() for c in (call[2] or "").split(",") if c.strip()]
+    return api.pred(app.loaded[call[1]], *columns, name=call[1])
+
+
+def _first_line(error: PySparkException) -> str:
+    """Spark's message without its plan."""
+    return str(error).strip().splitlines()[0]

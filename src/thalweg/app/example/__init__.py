@@ -1,0 +1,1 @@
+"""What `thalweg init` writes: an application that runs as it is."""

@@ -1,0 +1,101 @@
+"""Runs an application: all its queries side by side, until they end or a signal asks to stop.
+
+Ctrl-C and SIGTERM stop every query between two micro-batches as far as Spark allows; checkpoints keep what was done, and
+the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+
+from thalweg import api
+from thalweg.app import build
+from thalweg.app.appfile import NOW, App, AppError, AppQuery, read
+from thalweg.errors import did_you_mean
+from thalweg.watch.live import Watcher
+from thalweg.watch.stop import Stop
+
+
+def run(path: Path, *, only: tuple[str, ...] = (), watch: bool = False, console: Console | None = None) -> int:
+    """The command: 0 when all queries ended well, 1 when one failed, 130 after a signal."""
+    console = console or Console()
+    app = read(path)
+    chosen = _chosen(app, only)
+    console.print(f"[dim]starting Spark for {len(chosen)} {'query' if len(chosen) == 1 else 'queries'}[/dim]")
+    spark = build.session(app)
+    with Stop() as stop:
+        running: dict[str, StreamingQuery] = {}
+        try:
+            inputs = build.frames(app, spark)
+            ready = {q.name: build.dataframe(app, q, inputs) for q in chosen}
+            for query in chosen:
+                running[query.name] = start(app, query, ready[query.name])
+            stopped = Watcher(running, console, live=watch).until_over(stop)
+            failed = _failures(running, console)
+            if stopped:
+                console.print("stopped; the next run goes on from the checkpoints" if app.checkpoint else "stopped")
+            return 130 if stopped else 1 if failed else 0
+        finally:
+            _end(spark, running)
+
+
+def explain(path: Path, *, only: tuple[str, ...] = (), console: Console | None = None) -> int:
+    """Show the plan of each query without starting any."""
+    console = console or Console()
+    app = read(path)
+    spark = build.session(app)
+    inputs = build.frames(app, spark)
+    for query in _chosen(app, only):
+        df = build.dataframe(app, query, inputs)
+        console.print(str(api.query(query.name).explain()), markup=False, highlight=False, soft_wrap=True)
+        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in df.schema.fields)
+        sink = f"{query.sink.format} {query.sink.path or ''}".strip()
+        console.print(f"gives       {columns}\nwrites      {sink}, {query.sink.mode}, trigger {query.trigger}\n",
+                      markup=False, highlight=False, soft_wrap=True)  # fmt: skip
+    spark.stop()
+    return 0
+
+
+def start(app: App, query: AppQuery, df: DataFrame) -> StreamingQuery:
+    writer = df.writeStream.queryName(query.name).format(query.sink.format).outputMode(query.sink.mode)
+    writer = writer.options(**query.sink.options)
+    if app.checkpoint is not None:
+        writer = writer.option("checkpointLocation", str(app.checkpoint / query.name))
+    if query.trigger == NOW[0]:
+        writer = writer.trigger(availableNow=True)
+    elif query.trigger == NOW[1]:
+        writer = writer.trigger(once=True)
+    else:
+        writer = writer.trigger(processingTime=query.trigger)
+    return writer.start(query.sink.path) if query.sink.path is not None else writer.start()
+
+
+def _chosen(app: App, only: tuple[str, ...]) -> list[AppQuery]:
+    for name in only:
+        if name not in app.queries:
+            raise AppError(f"no query '{name}' in {app.path.name}", hint=did_you_mean(name, app.queries))
+    return [q for name, q in app.queries.items() if not only or name in only]
+
+
+def _failures(running: dict[str, StreamingQuery], console: Console) -> bool:
+    failed = False
+    for name, query in running.items():
+        error = query.exception()
+        if error is not None:
+            failed = True
+            console.print(
+                f"query '{name}' failed:\n{error}", style="red", markup=False, highlight=False, soft_wrap=True
+            )
+    return failed
+
+
+def _end(spark: SparkSession, running: dict[str, StreamingQuery]) -> None:
+    spark.sparkContext.setLogLevel("OFF")  # tasks cut short are what was asked for
+    for query in running.values():
+        if query.isActive:
+            query.stop()
+    spark.stop()

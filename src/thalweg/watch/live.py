@@ -1,0 +1,96 @@
+"""Queries as they run: a live view on a terminal, plain lines elsewhere.
+
+Everything shown comes from the board and from Spark's own progress; looking costs the driver a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
+
+from thalweg.watch.handle import query as handle_of
+from thalweg.watch.stop import Stop
+
+LOOK = 0.5
+"""Seconds between two looks."""
+DECISIONS = 3
+
+
+class Watcher:
+    """Waits for queries and tells how they are doing."""
+
+    def __init__(self, queries: Mapping[str, StreamingQuery], console: Console, *, live: bool) -> None:
+        self.queries, self.console = dict(queries), console
+        self.live = live and console.is_terminal
+        self._told: dict[str, int] = dict.fromkeys(queries, -1)
+        self._events: dict[str, int] = dict.fromkeys(queries, 0)
+
+    def until_over(self, stop: Stop) -> bool:
+        """Wait until all queries ended or one failed; True if it was a signal that ended the waiting."""
+        if self.live:
+            with Live(self.frame(), console=self.console, refresh_per_second=4) as view:
+                asked = self._wait(stop, lambda: view.update(self.frame()))
+                view.update(self.frame())
+            return asked
+        asked = self._wait(stop, self.lines)
+        self.lines()
+        return asked
+
+    def _wait(self, stop: Stop, look: Any) -> bool:
+        while any(q.isActive for q in self.queries.values()):
+            if stop.wished:
+                return True
+            if any(q.exception() is not None for q in self.queries.values()):
+                return False
+            look()
+            time.sleep(LOOK)
+        return stop.wished
+
+    def lines(self) -> None:
+        """One line for each micro-batch and each decision since the last look."""
+        for name, query in self.queries.items():
+            events = handle_of(name).events()
+            for event in events.iloc[self._events[name] :].itertuples():
+                self._print(f"{name}  {event.kind}: {event.after}  ({event.why})")
+            self._events[name] = len(events)
+            for progress in query.recentProgress:
+                if progress["batchId"] > self._told[name]:
+                    self._told[name] = int(progress["batchId"])
+                    if progress["numInputRows"]:
+                        self._print(f"{name}  batch {progress['batchId']}  {_rate(progress)}")
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def frame(self) -> Group:
+        return Group(*(self._panel(name, query) for name, query in self.queries.items()))
+
+    def _panel(self, name: str, query: StreamingQuery) -> Panel:
+        handle = handle_of(name)
+        progress = query.lastProgress
+        state = "running" if query.isActive else "failed" if query.exception() is not None else "over"
+        head = Text.assemble(
+            (name, "bold cyan"), f"   {state}   ",
+            f"batch {progress['batchId']}   {_rate(progress)}" if progress else "waiting for the first batch",
+        )  # fmt: skip
+        body: list[Text] = [head, Text(""), Text(str(handle.explain()), no_wrap=True, overflow="ellipsis")]
+        events = handle.events().tail(DECISIONS)
+        if len(events):
+            body.append(Text(""))
+            body += [
+                Text.assemble((f"{e.kind}  ", "yellow"), f"{e.after}  ", (f"({e.why})", "dim"))
+                for e in events.itertuples()
+            ]
+        return Panel(Group(*body), border_style="red" if state == "failed" else "cyan")
+
+
+def _rate(progress: Any) -> str:
+    took = progress["durationMs"].get("triggerExecution", 0) / 1000
+    return f"{progress['numInputRows']:,} rows in {took:.1f} s, {progress['processedRowsPerSecond'] or 0:,.0f} rows/s"

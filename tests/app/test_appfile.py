@@ -1,0 +1,165 @@
+"""Application files: what is read, and what is said of thirty ways to get one wrong, each with line and remedy."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from thalweg.app.appfile import AppError, read
+from thalweg.app.lines import line_of
+from thalweg.cli import app as command
+
+GOOD = '''\
+checkpoint = "out/checkpoints"
+
+[spark]
+"spark.sql.shuffle.partitions" = 2
+
+[streams.clicks]
+format = "json"
+path = "clicks"
+schema = "ts timestamp, id long"
+time = "ts"
+lateness = "2 seconds"
+options = { maxFilesPerTrigger = 1, multiLine = true }
+
+[streams.ticks]
+format = "rate"
+
+[tables.sites]
+format = "csv"
+path = "/data/sites.csv"
+
+[functions]
+odd = "judges:odd"
+
+[queries.few]
+from = "clicks"
+where = ["odd(id)", "id > 3"]
+sink = { format = "parquet", path = "out/few" }
+
+[queries.joined]
+sql = """
+SELECT c.id FROM clicks [RANGE 5 SECONDS] AS c, sites AS s
+WHERE c.id = s.id
+"""
+policy = "agreedy"
+cells = 2
+trigger = "available now"
+sink = { format = "console" }
+'''
+
+
+def write(tmp_path, text):
+    (tmp_path / "judges.py").write_text("def odd(id): return id % 2 == 1\nlimit = 3\n")
+    (tmp_path / "broken.py").write_text("import nosuchthing\n")
+    (tmp_path / "failing.py").write_text("1 / 0\n")
+    path = tmp_path / "app.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file_is_read(tmp_path):
+    app = read(write(tmp_path, GOOD))
+    clicks = app.streams["clicks"]
+    assert (clicks.path, clicks.time, clicks.lateness) == (str(tmp_path / "clicks"), "ts", "2 seconds")
+    assert clicks.options == {"maxFilesPerTrigger": "1", "multiLine": "true"}
+    assert app.tables["sites"].path == "/data/sites.csv"
+    assert app.loaded["odd"](3)
+    assert app.spark == {"spark.sql.shuffle.partitions": "2"}
+    assert app.checkpoint == tmp_path / "out/checkpoints"
+    few, joined = app.queries.values()
+    assert (few.source, few.where, few.policy, few.trigger) == ("clicks", ("odd(id)", "id > 3"), "auto", "0 seconds")
+    assert (joined.cells, joined.policy, joined.sink.format, joined.sink.mode) == (2, "agreedy", "console", "append")
+    assert joined.sql.strip().startswith("SELECT c.id")
+
+
+BAD = {
+    "not TOML": ("path = \"clicks\"\n", "path = clicks\n", 8, "not TOML", "quotes"),
+    "an open string": ("time = \"ts\"\n", "time = \"ts\n", 10, "not TOML", "quotes"),
+    "no query": (GOOD[GOOD.index("[queries.few]"):], "", 1, "no query", "[queries.name]"),
+    "a section misspelt": ("[tables.sites]", "[table.sites]", 17, "unknown setting 'table'", "did you mean 'tables'"),
+    "a setting misspelt": ("lateness =", "latness =", 11, "unknown setting 'latness'", "did you mean 'lateness'"),
+    "no format": ('format = "rate"\n', "", 14, "'format' is missing", 'format = "parquet"'),
+    "no path": ('path = "clicks"\n', "", 6, "needs 'path'", "relative to this file"),
+    "no schema": ('schema = "ts timestamp, id long"\n', "", 6, "needs 'schema'", "ts timestamp"),
+    "no duration": ('"2 seconds"', '"2 secs ago"', 11, "lateness '2 secs ago' is no duration", "'10 minutes'"),
+    "lateness without time": ('time = "ts"\n', "", 6, "need 'time'", None),
+    "a number for text": ('format = "rate"', "format = 7", 15, "'format' must be text, not a whole number", None),
+    "an option that is a table": ("multiLine = true", "multiLine = {}", 12, "option 'multiLine' must be text", None),
+    "a table with time": ('path = "/data/sites.csv"', 'path = "x"\ntime = "ts"', 20, "a table has no 'time'", "[streams.sites]"),
+    "a table named like a stream": ("[tables.sites]", "[tables.clicks]", 17, "'clicks' is a stream already", "names are shared"),
+    "a bad name": ("[streams.ticks]", "[streams.my-ticks]", 14, "'my-ticks' can't be a name", "letters, digits"),
+    "a list of queries": ("[queries.few]", "[[queries]]", 24, "[[queries]] is a list", "[queries.name]"),
+    "no module:name": ('"judges:odd"', '"judges.odd"', 22, 'must be "module:name"', "beside this file"),
+    "no such module": ('"judges:odd"', '"juges:odd"', 22, "no module 'juges'", "juges.py beside app.toml"),
+    "no such function": ('"judges:odd"', '"judges:ood"', 22, "'judges' has no 'ood'", "did you mean 'odd'"),
+    "not a function": ('"judges:odd"', '"judges:limit"', 22, "not a function", None),
+    "a module that needs another": ('"judges:odd"', '"broken:odd"', 22, "No module named 'nosuchthing'", "install"),
+    "a module that raises": ('"judges:odd"', '"failing:odd"', 22, "ZeroDivisionError", None),
+    "a function named like a table": ("odd = ", "sites = ", 22, "'sites' is a stream or a table already", None),
+    "from an unknown stream": ('from = "clicks"', 'from = "click"', 25, "no stream 'click'", "did you mean 'clicks'"),
+    "both sql and from": ('from = "clicks"', 'from = "clicks"\nsql = "SELECT 1"', 26, "both 'sql' and 'from'", "either"),
+    "neither sql nor from": ('from = "clicks"\n', "", 24, "neither 'sql' nor 'from'", "either"),
+    "where beside sql": ('policy = "agreedy"', 'where = ["x"]', 34, "'where' goes with 'from'", "WHERE"),
+    "no such policy": ('"agreedy"', '"greedy"', 34, "no policy 'greedy'", "did you mean 'agreedy'"),
+    "no cells": ("cells = 2", "cells = 0", 35, "at least 1", None),
+    "cells of a filter": ('from = "clicks"', 'from = "clicks"\ncells = 2', 26, "a filter has none", None),
+    "a bad trigger": ('"available now"', '"now"', 36, "trigger 'now' is no duration", "available now"),
+    "no sink": ('sink = { format = "console" }\n', "", 29, "'sink' is missing", 'format = "parquet"'),
+    "a sink without a path": (', path = "out/few" }', " }", 27, "needs 'path'", None),
+    "a bad mode": ('format = "console" }', 'format = "console", mode = "apend" }', 37, "no output mode 'apend'", "'append'"),
+    "two queries, one folder": (
+        'sink = { format = "console" }', 'sink = { format = "parquet", path = "out/few" }', 37, "writes where 'few' does", "own"
+    ),
+    "nothing to restart from": ('checkpoint = "out/checkpoints"\n', "", 26, "no 'checkpoint'", "restart"),
+    "nested spark settings": ('"spark.sql.shuffle.partitions" = 2', "sql.shuffle.partitions = 2", 4, "'sql' is a table", "quotes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file_is_told_with_line_and_remedy(tmp_path, kind):
+    good, bad, line, message, remedy = BAD[kind]
+    assert GOOD.count(good) == 1
+    path = write(tmp_path, GOOD.replace(good, bad))
+    with pytest.raises(AppError) as raised:
+        read(path)
+    assert raised.value.message.startswith(f"app.toml:{line}: "), raised.value.message
+    assert message in raised.value.message
+    if remedy is not None:
+        assert remedy in str(raised.value.hint)
+
+
+def test_the_command_says_it_without_a_traceback(tmp_path):
+    path = write(tmp_path, GOOD.replace("cells = 2", "cels = 2"))
+    for verb in ("run", "explain"):
+        done = CliRunner().invoke(command, [verb, str(path)])
+        assert done.exit_code == 2
+        assert re.search(
+            r"thalweg: app\.toml:35: query 'joined': unknown setting 'cels'\n  hint: did you mean 'cells'", done.stderr
+        )
+        assert "Traceback" not in done.stderr
+    done = CliRunner().invoke(command, ["run", str(tmp_path / "none.toml")])
+    assert (done.exit_code, "thalweg init" in done.stderr) == (2, True)
+
+
+def test_init_writes_an_application_that_reads_and_touches_nothing(tmp_path):
+    done = CliRunner().invoke(command, ["init", str(tmp_path / "new")])
+    assert done.exit_code == 0
+    app = read(tmp_path / "new" / "app.toml")
+    assert list(app.queries) == ["strange_clicks", "clicks_before_buys"]
+    again = CliRunner().invoke(command, ["init", str(tmp_path / "new")])
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+
+
+def test_lines_of_nested_and_dotted_keys():
+    text = 'a.b = 1\n[c]\nd = [\n  "x = 1",\n]\n"e f" = { g = 1 }\n\'h\'.i = 2\n[[j]]\nk = 1\n'
+    assert line_of(text, ("a", "b")) == 1
+    assert line_of(text, ("c", "d")) == 3
+    assert line_of(text, ("c", "e f", "g")) == 6
+    assert line_of(text, ("c", "h", "i")) == 7
+    assert line_of(text, ("j", "k")) == 9
+    assert line_of(text, ("nowhere",)) == 1
