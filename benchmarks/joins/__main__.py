@@ -31,6 +31,7 @@ def main(
 ) -> None:
     console = Console()
     report = Report(batch=batch, rounds=rounds or (2 if quick else 5))
+    folder = out or (DATA if quick or only else HERE)
     warm_up()
     for make in QUICK if quick else FULL:
         w = make()
@@ -38,6 +39,7 @@ def main(
             continue
         note_load(report.load)
         report.results.append(compare(w, report, console, slow=0 if quick and w.name.startswith("J3") else 1))
+        report.write(folder)  # what is known so far, should the run be cut off
     if not only:
         with console.status("scaling") as status:
             sizes = (20_000, 40_000, 80_000) if quick else (25_000, 50_000, 100_000, 200_000, 400_000)
@@ -48,7 +50,6 @@ def main(
             status.update("start")
             report.starts = start.measure()
     report.show(console)
-    folder = out or (DATA if quick or only else HERE)
     report.write(folder)
     console.print(f"written to {folder / 'results.md'} and results.json")
 
