@@ -31,6 +31,7 @@ def main(
 ) -> None:
     console = Console()
     report = Report(batch=batch, rounds=rounds or (2 if quick else 5))
+    folder = out or (DATA if quick or only else HERE)
     warm_up()
     for make in QUICK if quick else FULL:
         w = make()
@@ -38,21 +39,17 @@ def main(
             continue
         note_load(report.load)
         report.results.append(compare(w, report, console, slow=0 if quick and w.name.startswith("J3") else 1))
+        report.write(folder)  # what is known so far, should the run be cut off
     if not only:
         with console.status("scaling") as status:
-            tell = status.update
-            tuples = (20_000, 40_000, 80_000) if quick else (25_000, 50_000, 100_000, 200_000, 400_000)
+            sizes = (20_000, 40_000, 80_000) if quick else (25_000, 50_000, 100_000, 200_000, 400_000)
             windows = (1_000, 4_000, 16_000) if quick else (1_250, 2_500, 5_000, 10_000, 20_000, 40_000)
-            report.curves = [
-                scaling.against_tuples(tuples, tell=tell),
-                scaling.against_window(windows, 40_000 if quick else 100_000, tell=tell),
-            ]
+            report.curves = scaling.curves(sizes, windows, 60_000 if quick else 160_000, status.update)
             status.update("micro-batch sizes")
             report.batches = batch_sizes(40_000 if quick else 200_000)
             status.update("start")
             report.starts = start.measure()
     report.show(console)
-    folder = out or (DATA if quick or only else HERE)
     report.write(folder)
     console.print(f"written to {folder / 'results.md'} and results.json")
 
@@ -128,7 +125,7 @@ def batch_sizes(tuples: int) -> dict[int, float]:
     """Rows per processor second of J, by the size of a micro-batch."""
     w = j(tuples)
     speeds = {}
-    for batch in (250, 1_000, 2_500, 5_000, 10_000):
+    for batch in (250, 1_000, 2_000, 4_000, 8_000):
         began = time.process_time()
         thalweg_runs.feed(w, w.data, "auto", batch=batch)
         speeds[batch] = w.rows / (time.process_time() - began)

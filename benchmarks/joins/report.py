@@ -99,7 +99,7 @@ class Report:
                 f"{e.written / e.oracle:.2f} x, worst fixed {e.worst_fixed / e.oracle:.2f} x\n"
             )
         for c in self.curves:
-            console.print(f"  cost against the {c.against}: slope {c.slope():.2f} (work {c.slope('work'):.2f})")
+            console.print(f"  cost against {c.against}: slope {c.slope():.2f} (work {c.slope('work'):.2f})")
         if self.starts:
             cold, warm = self.starts
             console.print(f"  start: {cold.own:.1f} s with nothing compiled, {warm.own:.2f} s from the cache")
@@ -192,12 +192,12 @@ class Report:
         lines = []
         for c in self.curves:
             lines += [
-                f"Against the {c.against}: slope {c.slope():.2f} in processor time, {c.slope('work'):.2f} in work "
+                f"Against {c.against}: slope {c.slope():.2f} in processor time, {c.slope('work'):.2f} in work "
                 "(1 is linear, less is better).",
                 "",
-                f"| {c.against} | processor s | work | rows held |",
-                "|---:|---:|---:|---:|",
-                *(f"| {p.size:,} | {p.seconds:.2f} | {p.work:,.0f} | {p.stored:,} |" for p in c.points),
+                "| size | processor s | work | rows held | results |",
+                "|---:|---:|---:|---:|---:|",
+                *(f"| {p.size:,} | {p.seconds:.2f} | {p.work:,.0f} | {p.stored:,} | {p.results:,} |" for p in c.points),
                 "",
             ]
         return lines
@@ -208,13 +208,13 @@ class Report:
         matplotlib.use("Agg")
         from matplotlib import pyplot
 
-        figure, axes = pyplot.subplots(1, len(self.curves), figsize=(4.6 * len(self.curves), 3.4), squeeze=False)
+        figure, axes = pyplot.subplots(1, len(self.curves), figsize=(4.2 * len(self.curves), 3.4), squeeze=False)
         for axis, curve in zip(axes[0], self.curves, strict=True):
             sizes = [p.size for p in curve.points]
             axis.loglog(sizes, [p.seconds for p in curve.points], "o-", label=f"measured, slope {curve.slope():.2f}")
             first = curve.points[0]
             axis.loglog(sizes, [first.seconds * s / first.size for s in sizes], ":", color="grey", label="linear")
-            axis.set_xlabel("tuples per stream" if curve.against == "tuples" else "window, ms")
+            axis.set_xlabel(curve.against)
             axis.set_ylabel("processor seconds")
             axis.legend(frameon=False)
         figure.tight_layout()

@@ -1,18 +1,24 @@
-"""How cost grows: with the number of tuples at a fixed window, and with the window at a fixed match rate.
+"""How cost grows: with the number of tuples at a fixed window, and with the window.
 
-A slope of 1 on a double logarithmic scale is linear. Work is free of noise; processor time is what a user pays.
+The window is varied twice: with as many matches per probe at every size (keys spread as the window grows), and with the
+same chance of any two tuples to match (so that the results grow with the window too). A slope of 1 on a double
+logarithmic scale is linear. Work is free of noise; processor time is what a user pays.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.joins.thalweg_runs import feed
-from benchmarks.joins.workloads import steady
+from benchmarks.joins.workloads import Workload, steady
+
+VALUES = 5_000
+"""Of the key where the chance to match is fixed."""
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,7 @@ class Point:
     seconds: float
     work: float
     stored: int
+    results: int
 
 
 @dataclass(frozen=True)
@@ -35,32 +42,28 @@ class Curve:
         return float(np.polyfit(sizes, np.log([getattr(p, what) for p in self.points]), 1)[0])
 
 
-def _point(size: int, tuples: int, window: int, rounds: int) -> Point:
-    w = steady(tuples, window)
-    taken, run = [], None
-    for _ in range(rounds):
-        started = time.process_time()
-        run = feed(w, w.data, "written")
-        taken.append(time.process_time() - started)
-    assert run is not None
-    return Point(size, min(taken), run.total_work, run.stored)
-
-
-def against_tuples(
-    sizes: Sequence[int], window: int = 10_000, rounds: int = 3, tell: Callable[[str], None] = lambda _: None
-) -> Curve:
+def measure(against: str, workloads: Iterable[tuple[int, Workload]], tell: Tell, rounds: int = 3) -> Curve:
     points = []
-    for n in sizes:
-        tell(f"{n:,} tuples per stream")
-        points.append(_point(n, n, window, rounds))
-    return Curve("tuples", tuple(points))
+    for size, w in workloads:
+        tell(f"{against}: {size:,}")
+        taken, run = [], None
+        for _ in range(rounds):
+            started = time.process_time()
+            run = feed(w, w.data, "written")
+            taken.append(time.process_time() - started)
+        assert run is not None
+        points.append(Point(size, min(taken), run.total_work, run.stored, run.count))
+    return Curve(against, tuple(points))
 
 
-def against_window(
-    sizes: Sequence[int], tuples: int = 100_000, rounds: int = 3, tell: Callable[[str], None] = lambda _: None
-) -> Curve:
-    points = []
-    for window in sizes:
-        tell(f"a window of {window:,} ms")
-        points.append(_point(window, tuples, window, rounds))
-    return Curve("window", tuple(points))
+def curves(sizes: Sequence[int], windows: Sequence[int], tuples: int, tell: Tell) -> list[Curve]:
+    """All three."""
+    return [
+        measure("tuples per stream, window 10 s", ((n, steady(n, 10_000)) for n in sizes), tell),
+        measure("window in ms, one match per probe", ((w, steady(tuples, w)) for w in windows), tell),
+        measure("window in ms, fixed chance to match", ((w, _even(tuples, w)) for w in windows), tell),
+    ]
+
+
+def _even(tuples: int, window: int) -> Workload:
+    return steady(tuples, window, streams=2, values=VALUES)

@@ -98,13 +98,13 @@ class Fixed(SingleRoute):
     name = "fixed"
 
     def route(self, batch: Batch) -> list[Ruster]:
-        self._phase = int(batch.data.column("ts")[0].as_py()) // PHASE
-        return super().route(batch)
+        return by_phase(batch, lambda phase: self.plan.route)
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
-        spent = sum(v.work for j in visits.journeys for v in j.visits)
-        self.ledger[self._phase] = self.ledger.get(self._phase, 0.0) + spent
+        for journey in visits.journeys:
+            phase, spent = int(journey.ruster.label), sum(v.work for v in journey.visits)
+            self.ledger[phase] = self.ledger.get(phase, 0.0) + spent
 
 
 @dataclass
@@ -115,10 +115,15 @@ class Knowing(SingleRoute):
     name = "oracle"
 
     def route(self, batch: Batch) -> list[Ruster]:
-        phases = batch.data.column("ts").to_numpy(zero_copy_only=False) // PHASE
-        if len(phases) and phases[0] == phases[-1]:
-            return [Ruster(None, Route(self.table[int(phases[0])]))]
-        return [Ruster(np.flatnonzero(phases == p), Route(self.table[int(p)])) for p in np.unique(phases)]
+        return by_phase(batch, lambda phase: Route(self.table[phase]))
+
+
+def by_phase(batch: Batch, route: Callable[[int], Route]) -> list[Ruster]:
+    """A ruster for each phase of the data that a batch has rows of, labelled with it."""
+    phases = batch.data.column("ts").to_numpy(zero_copy_only=False) // PHASE
+    if len(phases) and phases[0] == phases[-1]:
+        return [Ruster(None, route(int(phases[0])), label=str(phases[0]))]
+    return [Ruster(np.flatnonzero(phases == p), route(int(p)), label=str(p)) for p in np.unique(phases)]
 
 
 @dataclass(frozen=True)

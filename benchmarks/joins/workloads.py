@@ -196,18 +196,21 @@ def chain(tuples: int, seed: int = 6) -> Workload:
 # --- plain scaling ----------------------------------------------------------------------------------------------------
 
 
-def steady(tuples: int, window: int, seed: int = 7) -> Workload:
-    """A clique of three without drift whose keys grow with the window: every probe meets one candidate on average."""
+def steady(tuples: int, window: int, *, streams: int = 3, values: int | None = None, seed: int = 7) -> Workload:
+    """A clique without drift. Keys take as many values as the window has tuples, so that every probe meets one candidate
+    on average; or a given number, so that any two tuples match with the same probability whatever the window."""
     g = np.random.Generator(np.random.PCG64(seed))
+    pairs = tuple(combinations(range(1, streams + 1), 2))
     data = {}
-    for s in range(1, 4):
+    for s in range(1, streams + 1):
         columns = {"ts": np.arange(tuples, dtype=np.int32)}
-        for a, b in combinations(range(1, 4), 2):
+        for a, b in pairs:
             if s in (a, b):
-                columns[f"a{a}{b}"] = _uniform(g, tuples, window).astype(np.int32)
+                columns[f"a{a}{b}"] = _uniform(g, tuples, values or window).astype(np.int32)
         data[f"s{s}"] = pa.table(columns)
-    equalities = tuple((f"s{a}", f"a{a}{b}", f"s{b}", f"a{a}{b}") for a, b in combinations(range(1, 4), 2))
-    return Workload(f"steady_{tuples}_{window}", tuples, ("s1", "s2", "s3"), (), equalities, window, data)
+    equalities = tuple((f"s{a}", f"a{a}{b}", f"s{b}", f"a{a}{b}") for a, b in pairs)
+    names = tuple(f"s{s}" for s in range(1, streams + 1))
+    return Workload(f"steady_{tuples}_{window}", tuples, names, (), equalities, window, data)
 
 
 FULL: tuple[Callable[[], Workload], ...] = (

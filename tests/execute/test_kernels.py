@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -116,26 +114,37 @@ def test_extend_tells_whether_expiries_only_rise() -> None:
     assert kernels.extend_hash(cells, links, 0, 5, 6, 0, 4, 3, pairs, kernels.FELL) == kernels.FELL
 
 
-class Store:
-    """A random stem as the kernels see it: two runs, hash or bit-address, over one matrix of cells."""
+WIDEST = 3
+CLASSES = 4
+WIDTH = KEYS + CLASSES + 4
+"""A partial result here: four key classes, and row numbers of four inputs, the first of which is the arriving one."""
 
-    def __init__(self, random: np.random.Generator, kind: str, rising: bool) -> None:
+
+class Store:
+    """A random stem as the kernels see it: up to two runs, hash or bit-address, over one matrix of cells."""
+
+    def __init__(self, random: np.random.Generator, number: int, known: set[int]) -> None:
         self.rows = int(random.integers(1, 120))
-        attributes = 3
-        self.cells = np.empty((self.rows + 7, KEYS + attributes), np.int64)
-        times = np.sort(random.integers(0, 60, self.rows + 7)) if rising else random.integers(0, 60, self.rows + 7)
-        self.cells[:, NEWEST] = times
-        self.cells[:, EXPIRY] = times + (20 if rising else random.integers(0, 40, len(times)))
-        self.cells[:, KEYS:] = random.integers(0, 4, (len(times), attributes))
-        self.pattern = sorted(random.choice(3, int(random.integers(0, 4)), replace=False).tolist())
+        self.number = KEYS + CLASSES + number
+        self.classes = sorted(random.choice(CLASSES, WIDEST, replace=False).tolist())
+        rising = bool(random.random() < 0.5)
+        self.cells = np.empty((self.rows + 7, KEYS + WIDEST), np.int64)
+        times = random.integers(0, 60, self.rows + 7)
+        self.cells[:, NEWEST] = np.sort(times) if rising else times
+        self.cells[:, EXPIRY] = self.cells[:, NEWEST] + (20 if rising else random.integers(0, 40, len(times)))
+        self.cells[:, KEYS:] = random.integers(0, 4, (len(times), WIDEST))
+        self.pattern = [k for k, c in enumerate(self.classes) if c in known]
+        self.pairs = np.array([(KEYS + self.classes[k], KEYS + k) for k in self.pattern], np.int64).reshape(-1, 2)
+        new = [k for k in range(WIDEST) if k not in self.pattern]
+        self.adds = np.array([(KEYS + k, KEYS + self.classes[k]) for k in new], np.int64).reshape(-1, 2)
+        known |= set(self.classes)
         cut = int(random.integers(0, self.rows + 1))
-        self.spans = [s for s in ((0, cut), (cut + 7, self.rows + 7)) if s[0] < s[1]]
-        self.live = [r for a, b in self.spans for r in range(a, b)]
-        self.pairs = np.array([(KEYS + 3 - k, KEYS + k) for k in self.pattern], np.int64).reshape(-1, 2)
+        spans = [s for s in ((0, cut), (cut + 7, self.rows + 7)) if s[0] < s[1]]
+        self.live = [r for a, b in spans for r in range(a, b)]
         lines, blocks, at = [], [], 0
-        for a, b in self.spans:
-            line = np.zeros(kernels.BITS + 2 * len(self.pattern), np.int64)
-            if kind == "hash":
+        for a, b in spans:
+            line = np.zeros(kernels.BITS + 2 * WIDEST, np.int64)
+            if random.random() < 0.5:
                 heads = 8 if self.pattern else 1
                 block = np.full(heads + b - a, -1, np.int32)
                 latest = kernels.extend_hash(
@@ -143,7 +152,7 @@ class Store:
                 )
                 line[kernels.MASK] = heads - 1
             else:
-                bits = tuple(int(x) for x in random.integers(0, 3, attributes))
+                bits = tuple(int(x) for x in random.integers(0, 3, WIDEST))
                 heads = 1 << sum(bits)
                 block = np.full(heads + b - a, -1, np.int32)
                 latest = kernels.extend_bits(self.cells, block, a, 0, b - a, 0, heads, np.array(bits), kernels.FELL + 1)
@@ -163,69 +172,129 @@ class Store:
         self.runs = np.stack(lines)
         self.links = np.concatenate(blocks)
 
-    def partial(self, random: np.random.Generator) -> Ints:
-        partial = random.integers(0, 4, (int(random.integers(0, 150)), KEYS + 5))
-        partial[:, NEWEST] = random.integers(0, 80, len(partial))
-        partial[:, EXPIRY] = partial[:, NEWEST] + random.integers(0, 30, len(partial))
-        return partial
+    def join(self, partial: list[list[int]]) -> tuple[list[list[int]], int]:
+        """Every partial result extended by every row that it matches, the plain way; and how many had a match."""
+        out = []
+        matches = plain_join(np.array(partial, np.int64).reshape(-1, WIDTH), self.cells, self.live, self.pairs)
+        for row, found in zip(partial, matches, strict=True):
+            for r in found:
+                new = list(row)
+                new[NEWEST] = max(row[NEWEST], int(self.cells[r, NEWEST]))
+                new[EXPIRY] = min(row[EXPIRY], int(self.cells[r, EXPIRY]))
+                for a, b in self.adds:
+                    new[b] = int(self.cells[r, a])
+                new[self.number] = r
+                out.append(new)
+        return out, sum(1 for m in matches if m)
 
 
-def probe_all(store: Store, partial: Ints, adds: Ints, room: int) -> tuple[list[list[int]], Ints]:
-    """Everything that a probe writes, in buffers of `room` rows, and where its cursor ends."""
-    cursor = np.zeros(kernels.CURSOR, np.int64)
-    cursor[kernels.AT_CANDIDATE] = kernels.BEGIN
-    out = np.empty((room, partial.shape[1]), np.int64)
+def arriving(random: np.random.Generator, known: set[int]) -> Ints:
+    partial = np.zeros((int(random.integers(0, 150)), WIDTH), np.int64)
+    partial[:, NEWEST] = random.integers(0, 80, len(partial))
+    partial[:, EXPIRY] = partial[:, NEWEST] + random.integers(0, 30, len(partial))
+    for c in known:
+        partial[:, KEYS + c] = random.integers(0, 4, len(partial))
+    partial[:, KEYS + CLASSES] = np.arange(len(partial))
+    return partial
+
+
+def join_all(
+    stores: list[Store], partial: Ints, room: int, trust: int = 0, limit: float = 0.0
+) -> tuple[list[list[int]] | None, Ints]:
+    """Everything that a join writes, in buffers of `room` rows, and its tallies; None if it was recalled."""
+    lines, run, pair, add = [], 0, 0, 0
+    for s in stores:
+        ends = run + len(s.runs), pair + len(s.pairs), add + len(s.adds)
+        where = s.cells.ctypes.data, s.cells.shape[1], s.links.ctypes.data
+        lines.append((*where, run, ends[0], pair, ends[1], add, ends[2], s.number))
+        run, pair, add = ends
+    runs, pairs, adds = (np.concatenate([getattr(s, n) for s in stores]) for n in ("runs", "pairs", "adds"))
+    cursor, stack = np.zeros(kernels.CURSOR, np.int64), np.zeros((len(stores), kernels.STACK), np.int64)
+    tallies = np.zeros((len(stores), kernels.TALLY), np.int64)
+    blocks = np.empty((len(stores), kernels.AHEAD, WIDTH), np.int64)
+    candidates = np.empty((len(stores), kernels.AHEAD, len(runs)), np.int64)
+    living = np.empty((len(stores), kernels.AHEAD), np.int64)
+    out = np.empty((room, WIDTH), np.int64)
     written: list[list[int]] = []
     while True:
-        n = kernels.probe(
-            partial, store.cells, store.links, store.runs, store.pairs, adds, KEYS + 4, out, cursor
-        )  # fmt: skip
+        n = kernels.join(
+            partial,
+            np.array(lines),
+            runs,
+            pairs,
+            adds,
+            out,
+            cursor,
+            blocks,
+            candidates,
+            living,
+            stack,
+            tallies,
+            trust,
+            limit,
+        )
+        if cursor[kernels.RECALLED]:
+            assert n == 0
+            return None, tallies
         written += out[:n].tolist()
-        if cursor[kernels.AT_ROW] == len(partial):
-            return written, cursor
+        if cursor[kernels.AT_STEP] < 0:
+            return written, tallies
         assert n == room
 
 
-@pytest.mark.parametrize("kind", ["hash", "bits"])
-@pytest.mark.parametrize("rising", [True, False])
-@pytest.mark.parametrize("seed", range(30))
-def test_probe_and_count_agree_with_the_plain_join(kind: str, rising: bool, seed: int) -> None:
-    random = np.random.default_rng([seed, rising, len(kind)])
-    store = Store(random, kind, rising)
-    partial = store.partial(random)
-    adds = np.array([[KEYS, KEYS]] if 0 not in store.pattern else np.empty((0, 2)), np.int64).reshape(-1, 2)
-    expected = plain_join(partial, store.cells, store.live, store.pairs)
-
-    rows: list[Any] = []
-    for p, matches in zip(partial, expected, strict=True):
-        for r in matches:
-            out = p.copy()
-            out[NEWEST] = max(p[NEWEST], store.cells[r, NEWEST])
-            out[EXPIRY] = min(p[EXPIRY], store.cells[r, EXPIRY])
-            for a, b in adds:
-                out[b] = store.cells[r, a]
-            out[KEYS + 4] = r
-            rows.append(out.tolist())
-    whole, cursor = probe_all(store, partial, adds, 1 << 12)
+@pytest.mark.parametrize("seed", range(60))
+def test_joins_agree_with_the_plain_join_step_by_step(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    known = set(random.choice(CLASSES, int(random.integers(0, 3)), replace=False).tolist())
+    partial = arriving(random, known)
+    stores = [Store(random, k, known) for k in range(1, int(random.integers(2, 5)))]
+    rows: list[list[int]] = partial.tolist()
+    expected: list[tuple[int, int, int]] = []
+    for store in stores:
+        if len(rows) > 3000:
+            stores = stores[: len(expected)]
+            break
+        came = len(rows)
+        rows, survivors = store.join(rows)
+        expected.append((came, len(rows), survivors))
+    whole, tallies = join_all(stores, partial, 1 << 16)
+    assert whole is not None
     assert sorted(whole) == sorted(rows)
-    assert cursor[kernels.SURVIVORS] == sum(1 for m in expected if m)
+    met = tallies[:, [kernels.ROWS_IN, kernels.ROWS_OUT, kernels.SURVIVORS]]
+    assert met.tolist() == [list(e) for e in expected]
 
-    # Whatever the buffer, the same rows in the same order, the same survivors and the same work.
-    small, again = probe_all(store, partial, adds, int(random.integers(1, 5)))
+    # Whatever the buffer, the same rows in the same order, with the same tallies, work included.
+    small, again = join_all(stores, partial, int(random.integers(1, 5)))
     assert small == whole
-    assert again[kernels.SURVIVORS] == cursor[kernels.SURVIVORS]
-    assert again[kernels.WORK] == cursor[kernels.WORK]
+    assert again[:, : kernels.TOUCHED].tolist() == tallies[:, : kernels.TOUCHED].tolist()
 
     counts = np.empty(len(partial), np.int64)
-    work = kernels.count(partial, store.cells, store.links, store.runs, store.pairs, 1 << 60, counts)
-    assert counts.tolist() == [len(m) for m in expected]
-    assert work == cursor[kernels.WORK]
+    first = stores[0]
+    work = kernels.count(partial, first.cells, first.links, first.runs, first.pairs, 1 << 60, counts)
+    assert counts.sum() == expected[0][1]
+    assert (counts > 0).sum() == expected[0][2]
+    assert work == tallies[0, kernels.WORK]
+
+
+def test_a_join_is_recalled_when_it_takes_more_work_than_its_limit() -> None:
+    random = np.random.default_rng(8)
+    stores = [Store(random, 1, set()), Store(random, 2, set(range(CLASSES)))]
+    partial = np.repeat(arriving(random, set())[:1], 500, axis=0)
+    partial[:, NEWEST], partial[:, EXPIRY] = 0, 100
+    whole, tallies = join_all(stores, partial, 1 << 16)
+    each = tallies[:, kernels.WORK].sum() / len(partial)
+    assert each > 5
+    found, tallies = join_all(stores, partial, 1 << 16, trust=int(100 * each), limit=each / 2)
+    assert found is None
+    assert 100 * each <= tallies[:, kernels.WORK].sum() < 300 * each
+    found, _ = join_all(stores, partial, 1 << 16, trust=int(100 * each), limit=each + 1)
+    assert found == whole
 
 
 def test_count_stops_at_its_budget_and_says_which_rows_were_tried() -> None:
     random = np.random.default_rng(5)
-    store = Store(random, "hash", True)
-    partial = np.repeat(store.partial(random)[:1], 20, axis=0)
+    store = Store(random, 1, set())
+    partial = np.repeat(arriving(random, set())[:1], 20, axis=0)
     counts = np.empty(20, np.int64)
     whole = kernels.count(partial, store.cells, store.links, store.runs, store.pairs, 1 << 60, counts)
     each = whole // 20

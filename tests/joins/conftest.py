@@ -7,12 +7,17 @@ pytest tests/joins --cases 1 --first-case 4711  one case again
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+
 import pytest
-from tests.joins.harness import Tally
+from tests.joins.harness import Tally, check_seeds
 from tests.joins.oracle import DuckOracle
 
 CASES = 2_200
-CHUNK = 100
+CHUNK = 50
 _tally = Tally()
 
 
@@ -33,6 +38,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _tally.cases:
         terminalreporter.write_line(f"joins: {_tally}")
+
+
+@pytest.fixture(scope="session")
+def checked(request: pytest.FixtureRequest) -> Iterator[Mapping[range, Future[Tally]]]:
+    """The chunks of seeded cases that this run asks for, under way in one process per core."""
+    specs = [getattr(item, "callspec", None) for item in request.session.items]
+    chunks = [spec.params["chunk"] for spec in specs if spec is not None and "chunk" in spec.params]
+    pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(chunks)), get_context("spawn"))
+    yield {chunk: pool.submit(check_seeds, chunk) for chunk in chunks}
+    pool.shutdown(cancel_futures=True)
 
 
 @pytest.fixture(scope="session")

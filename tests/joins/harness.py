@@ -17,6 +17,7 @@ from tests.joins.oracle import Answer, DuckOracle, TooLarge
 from thalweg.query.bind import bind
 from thalweg.testing.joincase import Advance, CaseSource, JoinCase, Push, Restart, Row, aliases, can_join
 from thalweg.testing.joinrun import Outcome, layouts, run, watermarks
+from thalweg.testing.joins import make_case
 
 
 @dataclass
@@ -34,6 +35,12 @@ class Tally:
             f"{self.cases:,} cases equal to DuckDB, {self.results:,} results, {self.empty:,} cases without any, "
             f"{self.skipped:,} skipped as too large"
         )
+
+    def add(self, other: Tally) -> None:
+        self.cases += other.cases
+        self.results += other.results
+        self.empty += other.empty
+        self.skipped += other.skipped
 
 
 class Mismatch(AssertionError):
@@ -56,6 +63,19 @@ def check(case: JoinCase, oracle: DuckOracle, tally: Tally | None = None) -> Non
         tally.cases += 1
         tally.results += len(answer)
         tally.empty += not answer
+
+
+_oracle: DuckOracle | None = None
+
+
+def check_seeds(seeds: range) -> Tally:
+    """The cases of these seeds, in whatever process this is called."""
+    global _oracle
+    _oracle = _oracle or DuckOracle()
+    tally = Tally()
+    for seed in seeds:
+        check(make_case(seed), _oracle, tally)
+    return tally
 
 
 def verdict(case: JoinCase, answer: Answer) -> str | None:

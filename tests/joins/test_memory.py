@@ -79,8 +79,8 @@ def test_a_stream_that_goes_quiet_keeps_what_may_still_match():
 
 CREEP = """
 import gc, psutil
-from tests.joins.test_memory import QUERIES, windows
-text = QUERIES["range"].replace("400", "20000").replace("200", "10000")
+from tests.joins.test_memory import windows
+text = "SELECT a.ts FROM a, b, c [RANGE 10 SECONDS] WHERE a.k = b.k AND b.k = c.k WINDOW 20 SECONDS"
 sizes = []
 for _ in windows(text, 100, window=20_000, size=5_000, keys=40_000):
     gc.collect()

@@ -2,9 +2,11 @@
 
 What it computes. A result is one tuple of every input such that all predicates hold; τ is the newest time among its
 stream tuples, and each stream tuple must be in its input's window at τ:
-    RANGE ω       its time is in [τ - ω, τ]            NOW          its time is τ
-    UNBOUNDED     always                              ROWS n       it is among the last n tuples of its input with time
-    <= τ PARTITION BY  the same among the tuples that agree with it on the partition columns (NULLs agree)
+    RANGE ω        its time is in [τ - ω, τ]
+    NOW            its time is τ
+    UNBOUNDED      always
+    ROWS n         it is among the last n tuples of its input with time <= τ
+    PARTITION BY   the same among the tuples that agree with it on the partition columns (NULLs agree)
 "Last" is by (time, order of arrival). Row windows count all tuples of the stream, also those that WHERE drops. Tables
 are in view always. Each result appears once. A tuple whose time is before its source's watermark when it arrives is
 late: counted, never joined.
@@ -122,6 +124,7 @@ class Engine:
         self.fabric = JoinFabric(self.shape, [s.stem for s in self.stages], buffer=buffer)
         self._output = self._choose_output(output)
         self.schema = pa.schema([(name, dtype) for name, _, dtype in self._output])
+        self._nothing = self.schema.empty_table()
         self._batches = 0
         self._results = 0
         self._events: list[Event] = []
@@ -169,6 +172,7 @@ class Engine:
                 entry.alias, len(self.shape.classes[i]), self.shape.carried(i),
                 length=max(self._span(i) // 4, 1) if timed else None, most=most, slice_rows=self._slice_rows,
                 layout=Layout.parse(wish), ordered=order is not None, scattered=window.kind == "partition",
+                widest=max(map(len, self.shape.classes)),
             )  # fmt: skip
         return Stage(i, entry, pipeline, chooser, stem, order)
 
@@ -225,7 +229,7 @@ class Engine:
         feed = self._feed(source)
         if feed.clock is None:
             self._load_table(source, batch)
-            return self.schema.empty_table()
+            return self._nothing
         self._begun = True
         data = self._conform(feed, batch)
         times, valid = feed.clock.read(data.column(feed.clock.spec.time))
@@ -233,12 +237,12 @@ class Engine:
         self._batches += 1
         data, times = self._drop_late(feed, data, times, valid)
         if not len(times):
-            return self.schema.empty_table()
+            return self._nothing
         feed.newest = max(feed.newest, int(times.max()))
         self._sink = into
         if self.shape.ordered:
             feed.waiting.append((times, data))
-            return self.schema.empty_table()
+            return self._nothing
         if len(times) > 1 and (times[1:] < times[:-1]).any():
             by_time = np.argsort(times, kind="stable")
             times, data = times[by_time], data.take(pa.array(by_time))
@@ -346,7 +350,7 @@ class Engine:
 
     def _send_in_turn(self, stage: Stage, arrival: Arrival) -> Ints:
         """Send scouts, evenly spaced, for as long as the policy wants some; then the rest, again if it is recalled."""
-        kept: list[Ints] = []
+        whole, kept = arrival.partial, list[Ints]()
         ahead = getattr(stage.policy, "ahead", None) if stage.number not in self._frozen else None
         sent = 0
         while len(arrival.partial):
@@ -362,6 +366,8 @@ class Engine:
                 arrival = self._send(stage, arrival, kept)
         if len(kept) == 1:
             return kept[0]
+        if sum(map(len, kept)) == len(whole):
+            return whole
         whole = np.concatenate(kept)
         return whole[np.argsort(whole[:, self.shape.row_column(stage.number)], kind="stable")]
 
@@ -490,7 +496,7 @@ class Engine:
 
     def _collect(self) -> pa.Table:
         chunks, self._chunks, self._sink = self._chunks, [], None
-        return pa.Table.from_batches(chunks, self.schema) if chunks else self.schema.empty_table()
+        return pa.Table.from_batches(chunks, self.schema) if chunks else self._nothing
 
     # Time
 
@@ -589,7 +595,7 @@ class Engine:
     def close(self, *, into: Callable[[pa.RecordBatch], None] | None = None) -> pa.Table:
         """End of input: everything that waits comes out, and a query over tables only gives its answer."""
         if self._closed:
-            return self.schema.empty_table()
+            return self._nothing
         self._sink = into
         if not self.shape.streams:
             self._join_tables()

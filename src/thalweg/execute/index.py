@@ -106,8 +106,8 @@ class Index:
     def _start(self, run: Run, links: Arena) -> None:
         self.release(links)
         self.base = run.base
-        self.room = max(64, (run.end - run.base) * 3 // 2)
-        self.heads = self._buckets(max(64, run.capacity * 5 // 4))
+        self.room = max(64, (run.end - run.base) * 3 // 2, run.expected * 9 // 8)
+        self.heads = self._buckets(max(64, run.capacity * 5 // 4, run.expected))
         self.block = links.allocate(self.heads + self.room)
         self.latest = kernels.FELL + 1
         self.entered = {}

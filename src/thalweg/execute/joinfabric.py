@@ -23,22 +23,20 @@ from thalweg.execute.batch import Batch
 from thalweg.execute.columns import FixedValues, take
 from thalweg.execute.filters import Rows, Verdict
 from thalweg.execute.kernels import EXPIRY, NEWEST
-from thalweg.execute.shape import Shape, Step
-from thalweg.execute.stem import Stem
+from thalweg.execute.shape import Leg, Shape, Step
+from thalweg.execute.stem import Stem, StemView
 from thalweg.plan import Pipeline, Route, Ruster
 from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Trial, Visit
 from thalweg.query.query import Column
 
 Ints = NDArray[np.int64]
 TRUST = 1024
-"""Rows that the first stem may return before a ruster's limit is applied."""
+"""Units of work before a ruster's limit is applied."""
 BUFFER = 1 << 14
 """Partial results that one step hands on at a time."""
 SAMPLE = 64
 """Partial results of a profiled ruster that are counted against each other stem, at each step."""
-_FRESH = np.zeros(kernels.CURSOR, np.int64)
-_FRESH[kernels.AT_CANDIDATE] = kernels.BEGIN
-RIVAL = 2
+RIVAL = 1
 """A stem that was not chosen may cost so many times the chosen one while it is counted; then it is known to be
 worse."""
 
@@ -124,7 +122,7 @@ class JoinFabric:
         self.shape = shape
         self.stems = stems
         self._buffers = [np.empty((buffer, shape.width), np.int64) for _ in shape.aliases]
-        self._cursors = [np.empty(kernels.CURSOR, np.int64) for _ in shape.aliases]
+        self._eligible: dict[tuple[int, frozenset[int]], list[int]] = {}
         self._pipelines = [shape.pipeline(i) for i in range(len(shape.aliases))]
         self._others = [shape.others(i) for i in range(len(shape.aliases))]
 
@@ -292,54 +290,82 @@ class JoinFabric:
         if k == len(trip.route):
             self._finish(trip, partial, emit)
             return
-        first = len(self.shape.filters[trip.input])
-        op = trip.route[k]
-        if op < first:
+        if trip.route[k] < len(self.shape.filters[trip.input]):
             self._filter_between(trip, k, bound, partial, emit)
             return
-        step = self.shape.step(bound, self._others[trip.input][op - first])
-        stem = self.stems[step.target]
-        assert stem is not None
-        tally = trip.tallies[k]
-        view = stem.view(step.pattern).between(trip.newest, trip.expiry)
-        depth = len(bound) - 1
-        out, cursor = self._buffers[depth], self._cursors[depth]
-        cursor[:] = _FRESH
-        tally.rows_in += len(partial)
-        watched = trip.ruster.limit is not None and depth == 0
-        if watched:
-            out = out[:TRUST]
+        leg = self._leg(trip, k, bound)
+        lines, runs, held = self._tables(trip, leg)
+        out = self._buffers[len(bound) - 1]
+        count, last = len(leg.steps), leg.steps[-1]
+        cursor, stack = np.zeros(kernels.CURSOR, np.int64), np.zeros((count, kernels.STACK), np.int64)
+        tallies = np.zeros((count, kernels.TALLY), np.int64)
+        blocks = np.empty((count, kernels.AHEAD, self.shape.width), np.int64)
+        candidates = np.empty((count, kernels.AHEAD, len(runs)), np.int64)
+        living = np.empty((count, kernels.AHEAD), np.int64)
+        limit = trip.ruster.limit
+        trust = TRUST if limit is not None and len(bound) == 1 else 0
         sampling = trip.matches is not None and k not in trip.sampled
-        count = len(partial)
+        seconds = 0.0
         while True:
             started = perf_counter()
-            written = kernels.probe(
-                partial, view.cells, view.links, view.runs, step.pairs, step.adds, step.number, out, cursor
-            )
-            done = cursor[kernels.AT_ROW] >= count
-            tally.seconds += perf_counter() - started
+            written = kernels.join(
+                partial, lines, runs, leg.pairs, leg.adds, out, cursor, blocks, candidates, living, stack, tallies,
+                trust, limit or 0.0,
+            )  # fmt: skip
+            seconds += perf_counter() - started
+            if cursor[kernels.RECALLED]:
+                trip.recalled = True
+                break
+            trust = 0
             chunk = out[:written]
-            if watched and not done:
-                watched, out = False, self._buffers[depth]
-                if written > trip.ruster.limit * (cursor[kernels.AT_ROW] + 1):
-                    trip.recalled = True
-                    tally.rows_in += int(cursor[kernels.AT_ROW]) + 1 - len(partial)
-                    tally.rows_out += written
-                    break
             if sampling:
                 sampling = False
                 trip.sampled.add(k)
-                self._sample(trip, k, bound, partial, chunk, int(cursor[kernels.WORK]))
-            if written and step.residuals:
-                chunk = self._settle(trip, step.residuals, step, chunk)
-            tally.rows_out += len(chunk)
+                self._sample(trip, k, bound, partial, chunk, int(tallies[0, kernels.WORK]))
+            if written and last.residuals:
+                chunk = self._settle(trip, last.residuals, last, chunk)
+                tallies[-1, kernels.ROWS_OUT] += len(chunk) - written
             if len(chunk):
-                # The cursor of this depth is in use only by this call, so the recursion can't disturb it.
-                self._visit(trip, k + 1, step.bound, chunk, emit)
-            if done:
+                self._visit(trip, k + count, last.bound, chunk, emit)
+            if cursor[kernels.AT_STEP] < 0:
                 break
-        tally.work += int(cursor[kernels.WORK])
-        tally.survivors += int(cursor[kernels.SURVIVORS])
+        del held
+        work = max(int(tallies[:, kernels.WORK].sum()), 1)
+        for tally, met in zip(trip.tallies[k : k + count], tallies.tolist(), strict=True):
+            tally.rows_in += met[kernels.ROWS_IN]
+            tally.rows_out += met[kernels.ROWS_OUT]
+            tally.survivors += met[kernels.SURVIVORS]
+            tally.work += met[kernels.WORK]
+            tally.seconds += seconds * met[kernels.WORK] / work
+
+    def _leg(self, trip: _Trip, k: int, bound: frozenset[int]) -> Leg:
+        """The stems from place k on that are joined in one go: up to a filter or residual; one where rows are sampled."""
+        first = len(self.shape.filters[trip.input])
+        others = self._others[trip.input]
+        targets: list[int] = []
+        for op in trip.route[k:]:
+            if op < first:
+                break
+            targets.append(others[op - first])
+        return self.shape.leg(bound, tuple(targets), trip.matches is not None)
+
+    def _tables(self, trip: _Trip, leg: Leg) -> tuple[Ints, Ints, list[StemView]]:
+        """What the kernel has to know of the stems now: a line for each step, the lines of all their runs, and the
+        views whose arrays the lines point into, to be held for as long as the lines are used.
+        """
+        lines, views, run = [], [], 0
+        for step, ends in zip(leg.steps, leg.ends, strict=True):
+            view = self._view(step).between(trip.newest, trip.expiry)
+            lines.append((*view.where, run, run + len(view.runs), *ends, step.number))
+            views.append(view)
+            run += len(view.runs)
+        runs = views[0].runs if len(views) == 1 else np.concatenate([v.runs for v in views])
+        return np.array(lines, np.int64), runs, views
+
+    def _view(self, step: Step) -> StemView:
+        stem = self.stems[step.target]
+        assert stem is not None
+        return stem.view(step.pattern)
 
     def _sample(self, trip: _Trip, k: int, bound: frozenset[int], partial: Ints, chunk: Ints, work: int) -> None:
         """Count some of the partial results against the stems that might have come here instead."""
@@ -356,20 +382,13 @@ class JoinFabric:
             found = np.bincount(np.searchsorted(trip.numbers, chunk[:, own]), minlength=len(trip.numbers))[places]
             trip.matches[places, trip.route[k]] = found
             trip.passed[places, trip.route[k]] = found > 0
-        also = trip.ruster.also
-        wanted = (
-            also
-            if isinstance(also, frozenset)
-            else frozenset(trip.route[k + 1 :] if also == "all" else trip.route[k + 1 : k + 2])
-        )
+        rivals = self._rivals(trip, k, visited)
+        if not rivals:
+            return
         sample = np.ascontiguousarray(partial[:: max(1, len(partial) // SAMPLE)][:SAMPLE])
-        for op in trip.pipeline.eligible(visited):
-            if op < first or op == trip.route[k] or op not in wanted:
-                continue
+        for op in rivals:
             step = self.shape.step(bound, self._others[trip.input][op - first])
-            stem = self.stems[step.target]
-            assert stem is not None
-            view = stem.view(step.pattern).between(trip.newest, trip.expiry)
+            view = self._view(step).between(trip.newest, trip.expiry)
             matches = np.empty(len(sample), np.int64)
             started = perf_counter()
             spent = kernels.count(
@@ -378,17 +397,27 @@ class JoinFabric:
             )  # fmt: skip
             seconds = perf_counter() - started
             tried = matches >= 0
-            rows = int(tried.sum())
-            trip.trials.append(
-                Trial(visited, op, rows, int(matches[tried].sum()), int((matches > 0).sum()), float(spent), seconds)
-            )
+            rows = int(np.count_nonzero(tried))
+            found = matches[tried]
+            survivors = int(np.count_nonzero(found))
+            trip.trials.append(Trial(visited, op, rows, int(found.sum()), survivors, float(spent), seconds))
             tally = trip.tallies[trip.route.index(op)]
             tally.extra += rows
             tally.extra_seconds += seconds
             if alone:
                 at = np.searchsorted(trip.numbers, sample[tried, own])
-                trip.matches[at, op] = matches[tried]
-                trip.passed[at, op] = matches[tried] > 0
+                trip.matches[at, op] = found
+                trip.passed[at, op] = found > 0
+
+    def _rivals(self, trip: _Trip, k: int, visited: frozenset[int]) -> list[int]:
+        """The stems that might have come at place k instead, as far as the ruster wants to know of them."""
+        key = (trip.input, visited)
+        if key not in self._eligible:
+            first = len(self.shape.filters[trip.input])
+            self._eligible[key] = [op for op in trip.pipeline.eligible(visited) if op >= first]
+        also, rest = trip.ruster.also, trip.route[k + 1 :]
+        wanted = also if isinstance(also, frozenset) else rest if also == "all" else rest[:1]
+        return [op for op in self._eligible[key] if op != trip.route[k] and op in wanted]
 
     # Checks on candidates
 

@@ -9,10 +9,12 @@ section 4.1.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numba import int32, int64, njit, types, uint8
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import float64, int32, int64, njit, types, uint8
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -41,30 +43,61 @@ FALLING: Final = 7
 BITS: Final = 8
 """First of the pairs (bits, place) of each attribute that the probe knows."""
 
-# Where a probe stands: it stops when its buffer is full and goes on from here.
-AT_ROW: Final = 0
-AT_RUN: Final = 1
-AT_WILD: Final = 2
-AT_CANDIDATE: Final = 3
-MATCHED: Final = 4
-WORK: Final = 5
-"""Buckets looked up and candidates examined so far."""
-SURVIVORS: Final = 6
-"""Rows with at least one match so far."""
-TOUCHED: Final = 7
-"""Of no meaning; keeps the compiler from leaving out loads that only warm the cache."""
-CURSOR: Final = 8
-"""Length of that record."""
+# Columns of a step's line: the arrays of its stem (by address), and its part of the tables of runs, pairs and adds.
+CELLS: Final = 0
+WIDTH: Final = 1
+LINKS: Final = 2
+RUNS: Final = 3
+RUNS_END: Final = 4
+PAIRS: Final = 5
+PAIRS_END: Final = 6
+ADDS: Final = 7
+ADDS_END: Final = 8
+NUMBER: Final = 9
+"""The column of a partial result that takes the row number."""
+STEP: Final = 10
+"""Length of the line."""
+
+# Where a join stands at each step (`stack`): it stops when its buffer is full and goes on from here.
+AT: Final = 0
+"""The row of the step's block that is being joined."""
+COUNT: Final = 1
+"""Rows in the block."""
+AT_RUN: Final = 2
+AT_WILD: Final = 3
+AT_CANDIDATE: Final = 4
+MATCHED: Final = 5
+STACK: Final = 6
 
 AHEAD: Final = 64
-"""Rows that are looked up together, so that the memory answers for many at once."""
+"""Rows of a block. They are looked up together, so that the memory answers for many at once."""
 
+# Where it stands as a whole (`cursor`).
+AT_ROW: Final = 0
+AT_STEP: Final = 1
+RECALLED: Final = 2
+CURSOR: Final = 3
+
+# What it has met at each step (`tallies`).
+ROWS_IN: Final = 0
+ROWS_OUT: Final = 1
+SURVIVORS: Final = 2
+"""Rows in with at least one match."""
+WORK: Final = 3
+"""Buckets looked up and candidates examined."""
+TOUCHED: Final = 4
+"""Of no meaning; keeps the compiler from leaving out loads that only warm the cache."""
+TALLY: Final = 5
+
+FRESH: Final = -3
+"""AT_CANDIDATE of a block not looked ahead for yet."""
 BEGIN: Final = -2
-"""AT_CANDIDATE of a bucket not looked up yet."""
+"""AT_CANDIDATE of a bucket not looked up yet; -1 is the end of its chain."""
 
 FELL: Final = -(1 << 63) + 1
 """What `extend` returns where expiries do not only rise."""
 
+_cube = int64[:, :, ::1]
 _matrix = int64[:, ::1]
 _vector = int64[::1]
 _links = int32[::1]
@@ -73,7 +106,7 @@ _read_bytes = types.Array(uint8, 1, "C", readonly=True)
 _read_vector = types.Array(int64, 1, "C", readonly=True)
 
 
-@njit(int64(int64), cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def mix(key: int) -> int:
     """Spread a key over 64 bits; a bijection."""
     h = key * -7046029254386353131
@@ -82,7 +115,7 @@ def mix(key: int) -> int:
     return h ^ ((h >> 29) & 0x7FFFFFFFF)
 
 
-@njit(int64(_matrix, int64, _matrix, int64), cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def hash_keys(rows: Ints, row: int, pairs: Ints, side: int) -> int:
     """The hash of several keys of one row; `pairs[:, side]` are their columns."""
     h = 0
@@ -91,7 +124,7 @@ def hash_keys(rows: Ints, row: int, pairs: Ints, side: int) -> int:
     return h
 
 
-@njit(int64(int64, int64, int64), cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def address(key: int, bits: int, place: int) -> int:
     """The bits that one attribute gives to a bucket's number."""
     if bits == 0:
@@ -99,7 +132,7 @@ def address(key: int, bits: int, place: int) -> int:
     return ((mix(key) >> (64 - bits)) & ((1 << bits) - 1)) << place
 
 
-@njit(int64(_matrix, int64, _matrix, _matrix, int64, int64), cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def bucket_of(partial: Ints, row: int, pairs: Ints, runs: Ints, s: int, hashed: int) -> int:
     """The bucket of a probe in one run, with zeros for attributes it does not know."""
     if runs[s, MASK] >= 0:
@@ -110,94 +143,256 @@ def bucket_of(partial: Ints, row: int, pairs: Ints, runs: Ints, s: int, hashed: 
     return bucket
 
 
-@njit(int64(_matrix, int64, int64, _matrix, _links, _matrix, _matrix, _matrix), cache=True, nogil=True)
+def _loads(bits: int) -> Any:
+    """Reads the integer of so many bits at an address: a list of arrays of any length is nothing that Numba compiles well."""
+
+    def load(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            loaded = builder.load(builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer()))
+            return loaded if bits == 64 else builder.sext(loaded, ir.IntType(64))
+
+        return int64(int64), generate
+
+    return intrinsic(load)
+
+
+_load64 = _loads(64)
+_load32 = _loads(32)
+
+
+@njit(inline="always")
+def _bucket(rows: Ints, row: int, pairs: Ints, pair: int, pair_end: int, mask: int) -> int:
+    """The bucket of a row's keys in a hash index; `pairs[pair:pair_end, 0]` are their columns."""
+    h = 0
+    for k in range(pair, pair_end):
+        h = mix(h ^ rows[row, pairs[k, 0]])
+    return h & mask
+
+
+@njit(inline="always")
+def _wild_bucket(rows: Ints, row: int, pairs: Ints, pair: int, pair_end: int, runs: Ints, s: int) -> int:
+    """The same in a bit-address index, with zeros for attributes that the row does not know."""
+    bucket = 0
+    for k in range(pair, pair_end):
+        at = BITS + 2 * (k - pair)
+        bucket |= address(rows[row, pairs[k, 0]], runs[s, at], runs[s, at + 1])
+    return bucket
+
+
+@njit(int64(_matrix, int64, _matrix, int64, _matrix, _matrix, _matrix, _vector, _vector), cache=True, nogil=True)
 def look_ahead(
-    partial: Ints, first: int, last: int, cells: Ints, links: Links, runs: Ints, pairs: Ints, candidates: Ints
+    block: Ints,
+    count: int,
+    steps: Ints,
+    step: int,
+    runs: Ints,
+    pairs: Ints,
+    candidates: Ints,
+    living: Ints,
+    tally: Ints,
 ) -> int:
-    """The first candidate in each run of rows first..last; touches it, so that it is near when it is needed."""
-    touched = 0
-    for s in range(runs.shape[0]):
-        start, head, chain, mask = runs[s, START], runs[s, HEAD], runs[s, NEXT], runs[s, MASK]
-        if mask >= 0:
-            for i in range(first, last):
-                candidates[i - first, s] = links[head + (hash_keys(partial, i, pairs, 0) & mask)]
-        else:
-            for i in range(first, last):
-                candidates[i - first, s] = links[head + bucket_of(partial, i, pairs, runs, s, 0)]
-        for i in range(first, last):
-            r = max(candidates[i - first, s], 0)
-            touched += cells[start + r, EXPIRY] + links[chain + r]
-    return touched
+    """The first candidate of each row of a block in each run. Returns how many rows have any; `living` lists them.
 
-
-@njit(int64(_matrix, _matrix, _links, _matrix, _matrix, _matrix, int64, _matrix, _vector), cache=True, nogil=True)
-def probe(
-    partial: Ints, cells: Ints, links: Links, runs: Ints, pairs: Ints, adds: Ints, number: int, out: Ints, cursor: Ints
-) -> int:
-    """Join partial results with a stem: write them, extended, to `out`, and how far it came to `cursor`.
-
-    `pairs` are the shared keys (column of partial, column of cells), `adds` the keys that become known (column of
-    cells, column of partial), `number` the column that takes the row number. Returns the rows written; done once
-    `cursor[AT_ROW]` is the number of partial results.
+    Rows are looked up together, and candidates touched, so that the memory answers for many at once.
     """
-    written, room, width, keys, rows = 0, out.shape[0], out.shape[1], pairs.shape[0], partial.shape[0]
-    work, survivors = cursor[WORK], cursor[SURVIVORS]
-    s0, wild0, r0, matched = cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE], cursor[MATCHED]
-    candidates = np.empty((AHEAD, runs.shape[0]), np.int64)
-    first, last = cursor[AT_ROW], cursor[AT_ROW]
-    for i in range(cursor[AT_ROW], rows):
-        if i == last:
-            first, last = i, min(i + AHEAD, rows)
-            cursor[TOUCHED] += look_ahead(partial, first, last, cells, links, runs, pairs, candidates)
-        newest, expiry = partial[i, NEWEST], partial[i, EXPIRY]
-        for s in range(s0, runs.shape[0]):
-            if runs[s, LAST_EXPIRY] < newest or runs[s, FIRST_TIME] > expiry:
+    pair, pair_end, first_run = steps[step, PAIRS], steps[step, PAIRS_END], steps[step, RUNS]
+    cells, size, links, runs_end = steps[step, CELLS], 8 * steps[step, WIDTH], steps[step, LINKS], steps[step, RUNS_END]
+    looked, wilds = 0, 0
+    for s in range(first_run, runs_end):
+        head, mask, since, until = runs[s, HEAD], runs[s, MASK], runs[s, FIRST_TIME], runs[s, LAST_EXPIRY]
+        if mask < 0:
+            wilds |= runs[s, WILD]
+            for j in range(count):
+                bucket = _wild_bucket(block, j, pairs, pair, pair_end, runs, s)
+                candidates[j, s - first_run] = _load32(links + 4 * (head + bucket))
+        elif pair_end - pair == 1:
+            column = pairs[pair, 0]
+            for j in range(count):
+                candidates[j, s - first_run] = _load32(links + 4 * (head + (mix(block[j, column]) & mask)))
+        elif pair_end - pair == 2:
+            column, other = pairs[pair, 0], pairs[pair + 1, 0]
+            for j in range(count):
+                bucket = mix(mix(block[j, column]) ^ block[j, other]) & mask
+                candidates[j, s - first_run] = _load32(links + 4 * (head + bucket))
+        else:
+            for j in range(count):
+                bucket = _bucket(block, j, pairs, pair, pair_end, mask)
+                candidates[j, s - first_run] = _load32(links + 4 * (head + bucket))
+        for j in range(count):
+            inside = until >= block[j, NEWEST] and since <= block[j, EXPIRY]
+            looked += inside
+            candidates[j, s - first_run] = candidates[j, s - first_run] if inside else -1
+    tally[WORK] += looked
+    tally[ROWS_IN] += count
+    alive = 0
+    for j in range(count):
+        any_one = wilds
+        for s in range(runs_end - first_run):
+            any_one |= candidates[j, s] + 1
+        living[alive] = j
+        alive += any_one != 0
+    touched = 0
+    for s in range(first_run, runs_end):
+        start, chain = runs[s, START], runs[s, NEXT]
+        for n in range(alive):
+            r = max(candidates[living[n], s - first_run], 0)
+            touched += _load64(cells + size * (start + r)) + _load32(links + 4 * (chain + r))
+    tally[TOUCHED] = touched
+    return alive
+
+
+@njit(
+    int64(_matrix, _matrix, _matrix, _matrix, _matrix, _matrix, _vector, _cube, _cube, _matrix, _matrix, _matrix, int64, float64),
+    cache=True, nogil=True,
+)  # fmt: skip
+def join(
+    partial: Ints, steps: Ints, runs: Ints, pairs: Ints, adds: Ints, out: Ints, cursor: Ints, blocks: Ints,
+    candidates: Ints, living: Ints, stack: Ints, tallies: Ints, trust: int, limit: float,
+) -> int:  # fmt: skip
+    """Take partial results through several stems; write what comes out at the end to `out`.
+
+    Rows go from step to step in small blocks (`blocks`), the deepest full block first. `pairs` are shared keys (column
+    of partial, column of cells), `adds` keys that become known (column of cells, column of partial). Returns the rows
+    written; done once `cursor[AT_STEP]` is -1. Recalled, with nothing written, if by the time that `trust` units of
+    work are done they are more than `limit` for each row.
+    """
+    written, room, width, rows, last = 0, out.shape[0], out.shape[1], partial.shape[0], steps.shape[0] - 1
+    step = cursor[AT_STEP]
+    while True:
+        if stack[step, AT] == stack[step, COUNT]:
+            # This block is done: back to the nearest one above that is not, else to the next rows, else to what is below.
+            stack[step, AT], stack[step, COUNT] = 0, 0
+            above = step - 1
+            while above >= 0 and stack[above, AT] == stack[above, COUNT]:
+                above -= 1
+            if above >= 0:
+                step = above
+            elif cursor[AT_ROW] < rows:
+                spent = tallies[:, WORK].sum()
+                if 0 < trust <= spent:
+                    if spent > limit * cursor[AT_ROW]:
+                        cursor[RECALLED] = 1
+                        return 0
+                    trust = 0
+                step = 0
+                count = min(AHEAD, rows - cursor[AT_ROW])
+                for j in range(count):
+                    for c in range(width):
+                        blocks[0, j, c] = partial[cursor[AT_ROW] + j, c]
+                cursor[AT_ROW] += count
+                stack[0, AT], stack[0, COUNT], stack[0, AT_CANDIDATE] = 0, count, FRESH
+            else:
+                step = 0
+                while step <= last and stack[step, AT] == stack[step, COUNT]:
+                    step += 1
+                if step > last:
+                    cursor[AT_STEP] = -1
+                    return written
+                stack[step, AT_CANDIDATE] = FRESH
+        block = blocks[step]
+        if stack[step, AT_CANDIDATE] == FRESH:
+            stack[step, COUNT] = look_ahead(
+                block, stack[step, COUNT], steps, step, runs, pairs, candidates[step], living[step], tallies[step]
+            )
+            stack[step, AT_CANDIDATE], stack[step, AT_RUN], stack[step, AT_WILD], stack[step, MATCHED] = BEGIN, 0, 0, 0
+            if not stack[step, COUNT]:
                 continue
-            start, head, chain, wild = runs[s, START], runs[s, HEAD], runs[s, NEXT], runs[s, WILD]
-            falling = runs[s, FALLING] == 1
-            bucket = bucket_of(partial, i, pairs, runs, s, 0) if wild != 0 else 0
-            w = wild0
-            while True:
-                r = r0
-                if r == BEGIN:
-                    work += 1
-                    r = candidates[i - first, s] if w == 0 else int64(links[head + (bucket | w)])
-                while r >= 0:
-                    row = start + r
-                    end = cells[row, EXPIRY]
-                    if end < newest and falling:
-                        break
-                    fits = end >= newest and cells[row, NEWEST] <= expiry
-                    for k in range(keys):
-                        fits &= cells[row, pairs[k, 1]] == partial[i, pairs[k, 0]]
-                        if not fits:
+        cells, size, links, first_run = (
+            steps[step, CELLS],
+            8 * steps[step, WIDTH],
+            steps[step, LINKS],
+            steps[step, RUNS],
+        )
+        pair, pair_end, add, add_end = (
+            steps[step, PAIRS],
+            steps[step, PAIRS_END],
+            steps[step, ADDS],
+            steps[step, ADDS_END],
+        )
+        number, runs_end = steps[step, NUMBER], steps[step, RUNS_END] - first_run
+        s, w, r, matched = stack[step, AT_RUN], stack[step, AT_WILD], stack[step, AT_CANDIDATE], stack[step, MATCHED]
+        n, count, work, found = stack[step, AT], stack[step, COUNT], 0, 0
+        filled = stack[step + 1, COUNT] if step < last else 0
+        full = False
+        while n < count:
+            j = living[step, n]
+            newest, expiry = block[j, NEWEST], block[j, EXPIRY]
+            while s < runs_end:
+                run = first_run + s
+                if runs[run, LAST_EXPIRY] >= newest and runs[run, FIRST_TIME] <= expiry:
+                    start, head, chain, wild = runs[run, START], runs[run, HEAD], runs[run, NEXT], runs[run, WILD]
+                    falling = runs[run, FALLING] == 1
+                    while True:
+                        if r == BEGIN:
+                            if w == 0:
+                                r = candidates[step, j, s]
+                            else:
+                                work += 1
+                                bucket = _wild_bucket(block, j, pairs, pair, pair_end, runs, run)
+                                r = _load32(links + 4 * (head + (bucket | w)))
+                        while r >= 0:
+                            row = cells + size * (start + r)
+                            end = _load64(row + 8 * EXPIRY)
+                            if end < newest and falling:
+                                r = -1
+                                break
+                            time = _load64(row + 8 * NEWEST)
+                            fits = end >= newest and time <= expiry
+                            for k in range(pair, pair_end):
+                                if not fits:
+                                    break
+                                fits = _load64(row + 8 * pairs[k, 1]) == block[j, pairs[k, 0]]
+                            if fits:
+                                if step == last:
+                                    full = written == room
+                                    if full:
+                                        break
+                                    target, at = out, written
+                                    written += 1
+                                else:
+                                    target, at = blocks[step + 1], filled
+                                    filled += 1
+                                for c in range(width):
+                                    target[at, c] = block[j, c]
+                                target[at, NEWEST], target[at, EXPIRY] = max(newest, time), min(expiry, end)
+                                for k in range(add, add_end):
+                                    target[at, adds[k, 1]] = _load64(row + 8 * adds[k, 0])
+                                target[at, number] = start + r
+                                matched = 1
+                                found += 1
+                            work += 1
+                            r = _load32(links + 4 * (chain + r))
+                            if filled == AHEAD:
+                                full = True
+                                break
+                        if full:
                             break
-                    if fits:
-                        if written == room:
-                            cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = i, s, w, r
-                            cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = matched, work, survivors
-                            return written
-                        for c in range(width):
-                            out[written, c] = partial[i, c]
-                        out[written, NEWEST] = max(newest, cells[row, NEWEST])
-                        out[written, EXPIRY] = min(expiry, end)
-                        for k in range(adds.shape[0]):
-                            out[written, adds[k, 1]] = cells[row, adds[k, 0]]
-                        out[written, number] = row
-                        written += 1
-                        matched = 1
-                    work += 1
-                    r = int64(links[chain + r])
-                r0 = BEGIN
-                w = (w - wild) & wild
-                if w == 0:
+                        r = BEGIN
+                        w = (w - wild) & wild
+                        if w == 0:
+                            break
+                if full:
                     break
-            wild0 = 0
-        survivors += matched
-        s0, matched = 0, 0
-    cursor[AT_ROW], cursor[AT_RUN], cursor[AT_WILD], cursor[AT_CANDIDATE] = rows, 0, 0, BEGIN
-    cursor[MATCHED], cursor[WORK], cursor[SURVIVORS] = 0, work, survivors
-    return written
+                s += 1
+                w, r = 0, BEGIN
+            if full:
+                break
+            tallies[step, SURVIVORS] += matched
+            n += 1
+            s, w, r, matched = 0, 0, BEGIN, 0
+        tallies[step, WORK] += work
+        tallies[step, ROWS_OUT] += found
+        stack[step, AT], stack[step, AT_RUN], stack[step, AT_WILD] = n, s, w
+        stack[step, AT_CANDIDATE], stack[step, MATCHED] = r, matched
+        if step == last:
+            if full:
+                cursor[AT_STEP] = step
+                return written
+            continue
+        stack[step + 1, COUNT] = filled
+        if full:
+            step += 1
+            stack[step, AT], stack[step, AT_CANDIDATE] = 0, FRESH
 
 
 @njit(int64(_matrix, _matrix, _links, _matrix, _matrix, int64, _vector), cache=True, nogil=True)

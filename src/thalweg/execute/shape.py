@@ -37,6 +37,23 @@ class Step:
     """The inputs bound after the step."""
 
 
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """Steps taken in one go, their tables put together; `ends` are where each step's pairs and adds begin and end."""
+
+    steps: tuple[Step, ...]
+    pairs: NDArray[np.int64]
+    adds: NDArray[np.int64]
+    ends: tuple[tuple[int, int, int, int], ...]
+
+    @classmethod
+    def of(cls, steps: tuple[Step, ...]) -> Leg:
+        pairs = np.cumsum([0, *(len(s.pairs) for s in steps)]).tolist()
+        adds = np.cumsum([0, *(len(s.adds) for s in steps)]).tolist()
+        ends = tuple(zip(pairs, pairs[1:], adds, adds[1:], strict=False))
+        return cls(steps, np.concatenate([s.pairs for s in steps]), np.concatenate([s.adds for s in steps]), ends)
+
+
 class Shape:
     """See the module's head. Inputs and key classes are numbered as the query lists them."""
 
@@ -56,6 +73,7 @@ class Shape:
         self.filters = [self._filters(i, prefiltered, leave) for i in range(len(self.aliases))]
         self.residuals = self._residuals(leave)
         self._steps: dict[tuple[frozenset[int], int], Step] = {}
+        self._legs: dict[tuple[frozenset[int], tuple[int, ...], bool], Leg] = {}
         self.hashed = [c for c, coder in enumerate(self.coders) if not coder.exact]
         """Key classes whose equal codes are not yet equal values."""
         self._carried = [self._columns_carried(i) for i in range(len(self.aliases))]
@@ -191,6 +209,19 @@ class Shape:
         if step is None:
             step = self._steps[bound, target] = self._make_step(bound, target)
         return step
+
+    def leg(self, bound: frozenset[int], targets: tuple[int, ...], single: bool) -> Leg:
+        """The steps to these stems that can be taken in one go: up to one that makes residuals due, or one only."""
+        key = (bound, targets, single)
+        leg = self._legs.get(key)
+        if leg is None:
+            steps: list[Step] = []
+            for target in targets[:1] if single else targets:
+                steps.append(self.step(steps[-1].bound if steps else bound, target))
+                if steps[-1].residuals:
+                    break
+            leg = self._legs[key] = Leg.of(tuple(steps))
+        return leg
 
     def _make_step(self, bound: frozenset[int], target: int) -> Step:
         known = {c for i in bound for c in self.classes[i]}

@@ -65,11 +65,15 @@ class Run:
     """Consecutive slices of one layout and their indexes. What it says of its slices is right after `refresh`."""
 
     layout: Layout
+    expected: int = 0
+    """Rows that the run before it grew to: room for so many is made at once."""
     slices: list[Slice] = field(default_factory=list)
     stamp: int = 0
     """Counts the changes of its slices."""
     moves: int = 0
     """Counts how often one of its slices took another block."""
+    rows: int = 0
+    """All that its slices ever held."""
     indexes: dict[Pattern | None, Index] = field(default_factory=dict)
     base: int = 0
     end: int = 0

@@ -44,6 +44,8 @@ class StemView:
     cells: Ints
     links: NDArray[np.int32]
     runs: Ints
+    where: tuple[int, int, int]
+    """Address of the cells, their width, address of the links."""
 
     def between(self, newest: int, expiry: int) -> StemView:
         """Only the runs that partial results between these times can match."""
@@ -51,7 +53,7 @@ class StemView:
         if len(r) < 4:
             return self
         near = (r[:, kernels.LAST_EXPIRY] >= newest) & (r[:, kernels.FIRST_TIME] <= expiry)
-        return self if near.all() else StemView(self.cells, self.links, np.ascontiguousarray(r[near]))
+        return self if near.all() else StemView(self.cells, self.links, np.ascontiguousarray(r[near]), self.where)
 
 
 class Stem:
@@ -64,7 +66,7 @@ class Stem:
     def __init__(
         self, alias: str, attributes: int, columns: Mapping[str, pa.DataType], *, length: int | None = None,
         most: int | None = None, slice_rows: int = SLICE_ROWS, layout: Layout | None = None, ordered: bool = False,
-        scattered: bool = False,
+        scattered: bool = False, widest: int | None = None,
     ) -> None:  # fmt: skip
         self.alias = alias
         self.attributes = attributes
@@ -75,6 +77,8 @@ class Stem:
         self.layout = layout or Layout()
         self.ordered = ordered
         self.scattered = scattered
+        self.widest = attributes if widest is None else widest
+        """Most attributes of any stem of the query: lines of runs are as long for all and can be put together."""
         if self.layout.bits and len(self.layout.bits) != attributes:
             raise DefinitionError(
                 f"the index layout of '{alias}' has bits for {len(self.layout.bits)} attributes",
@@ -152,7 +156,7 @@ class Stem:
         self.slices.append(part)
         self._numbers += 1
         if not self.runs or not self._joins(self.runs[-1], part):
-            self.runs.append(Run(self.layout))
+            self.runs.append(Run(self.layout, self.runs[-1].rows if self.runs else 0))
         self.runs[-1].slices.append(part)
         self.runs[-1].stamp += 1
 
@@ -186,7 +190,9 @@ class Stem:
                 part.append_chunk(name, take(column, rows))
         part.rows += count
         part.stamp += 1
-        self._run_of(part).stamp += 1
+        run = self._run_of(part)
+        run.stamp += 1
+        run.rows += count
         self.rows += count
         part.first_time = min(part.first_time, int(cells[:, NEWEST].min()))
         expiries = cells[:, EXPIRY]
@@ -229,14 +235,15 @@ class Stem:
         for run, index in zip(self.runs, indexes, strict=True):
             run.refresh(self._store.version)
             index.sync(run, cells, self._store.version, self._links)
-        table = np.zeros((len(self.runs), kernels.BITS + 2 * len(pattern)), np.int64)
+        table = np.zeros((len(self.runs), kernels.BITS + 2 * self.widest), np.int64)
         for line, run, index in zip(table, self.runs, indexes, strict=True):
             line[kernels.FIRST_TIME] = run.first_time
             line[kernels.LAST_EXPIRY] = run.expiry
             index.describe(line, pattern)
             if self.scattered:
                 line[kernels.FALLING] = 0
-        view = StemView(cells, self._links.arrays["links"], table)
+        links = self._links.arrays["links"]
+        view = StemView(cells, links, table, (cells.ctypes.data, cells.shape[1], links.ctypes.data))
         self._views[pattern] = ((self.version, self._store.version, self._links.version), view)
         return view
 

@@ -8,9 +8,10 @@ matches it is the thesis' ratio. The root of a star may visit in any order. Else
 others is ranked together with the path that leads to it (the logical filters of 5.2.3); no product is formed unless the
 query has one. A change needs a gain of 1 - α.
 
-A few tuples of each batch go ahead as scouts; at every step of their route they are counted against the operators that
-might have come instead, so the rest of the batch already travels the order that this batch asks for. What scouts cost
-is limited to `regret` of the work.
+Now and then a few tuples of a batch go ahead as scouts; at every step of their route they are counted against the
+operators that might have come instead, so the rest of the batch already travels the order that it asks for. While
+scouts bring nothing new they grow rare. A ruster that takes several times the work that was expected is called back,
+and scouts go first. What they cost is limited to `regret` of the work and a share of what new orders saved.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ PATIENCE = 15
 """Batches between scouts, at most, while they bring nothing new."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
+RECALL = 2.5
+"""How many times the expected work calls a ruster back."""
 
 Seen = tuple[frozenset[int], int, int, float, float]
 """An observation: visited before, operator, rows in, rows out, work."""
@@ -91,6 +94,8 @@ class MJoinGreedy(SingleRoute):
         self._choice = self._has_choice()
         self._profile = False
         self._alarmed = False
+        self._called = False
+        """Whether the scouts under way were sent because a ruster was called back."""
         self._every = 0
         self._waited = 0
 
@@ -105,17 +110,24 @@ class MJoinGreedy(SingleRoute):
     def ahead(self, rows: int, sent: int) -> int:
         """How many of `rows` tuples that are left go ahead as scouts, when so many of their batch already went."""
         self._profile = False
-        if sent == 0 and not self._alarmed:
+        if not self._choice:
+            return 0
+        if sent:
+            wanted = self.more if self._alarmed and sent == self.scouts else 0
+        elif self._alarmed:
+            wanted = self.scouts + self.more
+        else:
             self._waited += 1
             self._last = rows
-        if not self._choice or sent > self.scouts or not (self._alarmed or (sent == 0 and self._waited > self._every)):
-            return 0
+            wanted = self.scouts if self._waited > self._every else 0
+        if 4 * wanted > rows:
+            wanted = self.scouts if 4 * self.scouts <= rows and not sent else 0
         allowance = self.regret * (self.useful + self.spent) + self.saved + self._grace
         if self.spent > (2.0 if self._alarmed else 1.0) * allowance:
-            return 0
-        wanted = self.more if sent else self.scouts
-        self._profile = 4 * wanted <= rows
-        return wanted if self._profile else 0
+            wanted = 0
+        self._profile = wanted > 0
+        self._called = self._alarmed and not sent
+        return wanted
 
     @property
     def _grace(self) -> float:
@@ -128,16 +140,21 @@ class MJoinGreedy(SingleRoute):
         return [Ruster(None, self.plan.route, limit=self._limit())]
 
     def _limit(self) -> float | None:
-        """Rows per row that the first stem may return before the ruster is called back: a change announces itself
-        there.
+        """Work per row at which a ruster is called back: several times what the present order should take.
 
         Not twice for the same tuples, and not before anything is known.
         """
-        if not self._choice or self._alarmed:
+        if not self._choice or self._alarmed or not self.fanouts.round:
             return None
-        first = next((k for k, op in enumerate(self.order) if self._is_stem(op)), None)
-        belief = None if first is None else self.fanouts.believe(frozenset(self.order[:first]), self.order[first])
-        return None if belief is None else CHANGE * (belief.fanout + 1.0)
+        rows, work = 1.0, 0.0
+        for k, op in enumerate(self.order):
+            belief = self.fanouts.believe(frozenset(self.order[:k]), op)
+            if belief is None:
+                return None
+            if self._is_stem(op):
+                work += rows * belief.work
+                rows *= belief.fanout
+        return RECALL * (work + 1.0)
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
@@ -157,7 +174,8 @@ class MJoinGreedy(SingleRoute):
         if self._profile:
             self._waited = 0
             settled = self.plan is before and not changed and not self._alarmed
-            self._every = min(2 * self._every + 1, PATIENCE) if settled else 0
+            if not self._called:
+                self._every = min(2 * self._every + 1, PATIENCE) if settled else 0
             self._alarmed |= changed
         elif any(j.recalled for j in visits.journeys):
             self._alarmed = True

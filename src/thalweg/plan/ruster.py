@@ -30,5 +30,4 @@ class Ruster:
     label: str = ""
     """The class these rows belong to, where the policy has classes."""
     limit: float | None = None
-    """Joins: recall the ruster if its first stem returns more rows than this for each row in; none of it counts
-    then."""
+    """Joins: recall the ruster if its stems take more units of work for each row than this; none of it counts then."""

@@ -108,21 +108,25 @@ SHAPES = ("chain", "star", "clique", "cycle", "tree")
 POLICIES = ("written", "lottery", "chaos", "auto", "agreedy")
 LAYOUTS = ("hash", "bits", "mixed")
 NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
-SHORT, LONG = 40, 250
-"""Most rows of a source, in most cases and in a few."""
+SHORT, LONG = 40, 500
+"""Most rows of a source, in common cases and in long ones."""
 
 
 def make_case(
-    seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS, inputs: int | None = None
-) -> JoinCase:
+    seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS, inputs: int | None = None,
+    long: bool = False,
+) -> JoinCase:  # fmt: skip
     """The case of a seed, with two to six inputs or as many as are asked for, up to ten.
+
+    A long case has hundreds of rows, windows that move on, and values whose number changes with time: policies that
+    learn find something to learn.
 
     >>> make_case(7) == make_case(7)
     True
     >>> len(make_case(7, inputs=10).inputs)
     10
     """
-    return _Maker(Seeded(seed), policies, layouts, rows=LONG).case(seed, inputs)
+    return _Maker(Seeded(seed), policies, layouts, long=long).case(seed, inputs)
 
 
 def join_cases(
@@ -139,6 +143,10 @@ def join_cases(
     return strategy
 
 
+Maker = Callable[[int, int | None], Any]
+"""Makes a value for a tick, and for an event if the tuple belongs to one."""
+
+
 @dataclass
 class _Column:
     name: str
@@ -149,19 +157,17 @@ class _Maker:
     """Draws one case: shape, sources, windows, predicates, rows, history."""
 
     def __init__(
-        self, chance: Chance, policies: Sequence[str], layouts: Sequence[str], most: int = 6, rows: int = SHORT
+        self, chance: Chance, policies: Sequence[str], layouts: Sequence[str], most: int = 6, *, long: bool = False
     ) -> None:
         self.chance = chance
         self.policies = policies
         self.layouts = layouts
         self.most = most
-        self.rows = rows
+        self.long = long
 
     def case(self, seed: int, inputs: int | None = None) -> JoinCase:
         c = self.chance
-        # A long case has few inputs and many slices' worth of rows, so that windows move on and policies learn.
-        self.long = self.rows > SHORT and inputs is None and c.yes(0.04)
-        count = inputs or min(c.choice((2, 2, 3, 3, 3, 4, 4, 5, 6)), 3 if self.long else self.most)
+        count = inputs or min(c.choice((3, 3, 4) if self.long else (2, 2, 3, 3, 3, 4, 4, 5, 6)), self.most)
         self.names = NAMES[:count]
         self.shape = c.choice(SHAPES)
         self.tick = c.choice((1_000_000, 1_000_000, 1_000, 1))
@@ -171,7 +177,7 @@ class _Maker:
             self.palette = [c.choice(self.palette)]
         self.domain = c.integer(1, 5)
         if self.long:
-            self.palette, self.domain = ["int"], c.integer(10, 60)
+            self.palette, self.domain = c.choice((["int"], ["string"], ["int", "string"])), c.integer(20, 100)
         self.common = c.yes(0.35)
         self._inputs()
         windows = [self._window(name) for name in self.names]
@@ -226,7 +232,7 @@ class _Maker:
         match kind:
             case "range":
                 half = self.tick // 2 if c.yes(0.1) else 0
-                return Window("range", span=c.integer(0, 8) * self.tick + half)
+                return Window("range", span=c.integer(0, 80 if self.long else 8) * self.tick + half)
             case "rows":
                 return Window("rows", rows=c.integer(1, 60 if self.long else 6))
             case "partition":
@@ -369,7 +375,7 @@ class _Maker:
     def _size(self, inputs: Sequence[CaseInput], predicates: Sequence[Predicate]) -> int:
         """Rows per source, so that some results are expected and not too many."""
         c = self.chance
-        self.span = c.integer(100, 400) if self.long else c.integer(4, 40)
+        self.span = c.integer(400, 1000) if self.long else c.integer(4, 40)
         self.planted = 0.0 if self.long else c.choice((0.0, 0.2, 0.5))
         if len(inputs) > 6:
             # So many tuples meet only by arrangement.
@@ -385,18 +391,18 @@ class _Maker:
         if self.common:
             equalities = min(equalities, len(inputs) - 1)
         share *= math.pow(self.domain, -equalities) * math.pow(0.5, len(predicates) - equalities)
-        wanted = 150 if self.long else c.choice((3, 20, 60))
+        wanted = 300 if self.long else c.choice((3, 20, 60))
         rows = math.pow(wanted / share, 1 / len(inputs))
         if self.planted:
             # The tuples of one event all join each other.
             alike = math.pow(300 / len(self.events), 1 / len(inputs)) * len(self.events) / self.planted
             rows = min(rows, alike)
-        return max(2, min(self.rows if self.long else SHORT, round(rows)))
+        return max(2, min(LONG if self.long else SHORT, round(rows)))
 
     def _rows(self, name: str, rows: int) -> CaseSource:
         c = self.chance
         fields = [pa.field("id", pa.int64())]
-        makers: list[Callable[[int | None], Any]] = []
+        makers: list[Maker] = []
         for column in self.columns[name]:
             type_ = c.choice(TYPES[column.family])
             fields.append(pa.field(column.name, type_))
@@ -420,32 +426,50 @@ class _Maker:
             data.append((k, *stamp, *values))
         return CaseSource(name, pa.schema(fields), tuple(data), time, unit, lateness)
 
-    def _draft(self, makers: Sequence[Callable[[int | None], Any]]) -> tuple[int, list[Any]]:
+    def _draft(self, makers: Sequence[Maker]) -> tuple[int, list[Any]]:
         """A tick and values: random, or of an event that leaves tuples alike in every source."""
         c = self.chance
         if c.yes(self.planted):
             event = c.integer(0, len(self.events) - 1)
             spread = 2 if len(self.names) <= 6 else 0
-            return min(self.span, self.events[event] + c.integer(0, spread)), [make(event) for make in makers]
-        return c.integer(0, self.span), [make(None) for make in makers]
+            tick = min(self.span, self.events[event] + c.integer(0, spread))
+            return tick, [make(tick, event) for make in makers]
+        tick = c.integer(0, self.span)
+        return tick, [make(tick, None) for make in makers]
 
-    def _values(self, family: Family, type_: pa.DataType) -> Callable[[int | None], Any]:
+    def _values(self, family: Family, type_: pa.DataType) -> Maker:
+        if self.long:
+            return self._drifting(family)
         c = self.chance
-        pool: tuple[Any, ...] = tuple(range(self.domain)) if self.long else POOLS[family][: self.domain]
+        pool: tuple[Any, ...] = POOLS[family][: self.domain]
         alike = pool
-        if family == "int" and type_ == pa.int64() and not self.long and c.yes(0.3):
+        if family == "int" and type_ == pa.int64() and c.yes(0.3):
             pool += WIDE[: self.domain]
         if family == "double" and c.yes(0.3):
             pool = POOLS[family]
         nulls = c.choice((0.0, 0.0, 0.1, 0.4))
         skew = c.choice((0.0, 0.5))
 
-        def make(event: int | None) -> Any:
+        def make(tick: int, event: int | None) -> Any:
             if event is not None:
                 return alike[event % len(alike)]
             if c.yes(nulls):
                 return None
             return pool[0] if c.yes(skew) else c.choice(pool)
+
+        return make
+
+    def _drifting(self, family: Family) -> Maker:
+        """Values of which there are many or few, by turns: a join that was selective stops being so."""
+        c = self.chance
+        phases = [max(1, self.domain // c.choice((1, 1, 6))) for _ in range(4)]
+        nulls = c.choice((0.0, 0.0, 0.05))
+
+        def make(tick: int, event: int | None) -> Any:
+            if c.yes(nulls):
+                return None
+            value = c.integer(0, phases[tick * 4 // (self.span + 1)] - 1)
+            return value if family == "int" else f"value {value}"
 
         return make
 
@@ -474,7 +498,7 @@ class _Maker:
         advances, largest, harsh = c.choice((0.0, 0.2, 0.6)), c.choice((2, 6, 20, 40)), c.yes(0.15)
         restarts = c.choice((0.0, 0.0, 0.1))
         if self.long:
-            largest *= 5
+            largest *= 10
         steps: list[Step] = []
         waiting = [s for s in streams if s.rows]
         while waiting:

@@ -1,0 +1,269 @@
+"""A-Greedy for MJoins against brute force: star roots, trees, cycles, products, and fan-outs as an engine measures them.
+
+Expected work of an order by its definition: each partial result that reaches a stem costs what that stem costs given
+the stems before it, and leaves as many partial results as its fan-out given those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, permutations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from thalweg.execute.engine import Engine
+from thalweg.optimize.mjoin import PATIENCE, MJoinGreedy, Seen
+from thalweg.plan import Operator, Pipeline, Route
+from thalweg.query.bind import bind
+from thalweg.query.query import Source
+
+Truth = Callable[[frozenset[int], int], tuple[float, float]]
+"""Fan-out and work per row of an operator, given what was visited before."""
+ROWS = 1000
+
+
+def stems(*nears: Iterable[int] | None) -> Pipeline:
+    """A pipeline of stems; `nears[k]` are the stems that connect stem k to the input, None where the input does."""
+    operators = (
+        Operator(f"s{k}", "stem", near=None if n is None else frozenset(n)) for k, n in enumerate(nears)
+    )  # fmt: skip
+    return Pipeline("a", tuple(operators))
+
+
+def work(order: Sequence[int], truth: Truth) -> float:
+    rows, total = 1.0, 0.0
+    for k, op in enumerate(order):
+        fanout, each = truth(frozenset(order[:k]), op)
+        total += rows * each
+        rows *= fanout
+    return total
+
+
+def allowed(pipeline: Pipeline) -> list[tuple[int, ...]]:
+    return [o for o in permutations(range(len(pipeline))) if pipeline.allows(Route(o))]
+
+
+def taught(pipeline: Pipeline, truth: Truth, alpha: float = 1.0) -> MJoinGreedy:
+    """A policy that was told the truth about every operator after every set of others."""
+    policy = MJoinGreedy(pipeline, alpha=alpha)
+    every: list[Seen] = []
+    for op in range(len(pipeline)):
+        others = [o for o in range(len(pipeline)) if o != op]
+        for size in range(len(others) + 1):
+            for visited in map(frozenset, combinations(others, size)):
+                fanout, each = truth(visited, op)
+                every.append((visited, op, ROWS, ROWS * fanout, ROWS * each))
+    policy.learn([], every)
+    return policy
+
+
+def independent(random: np.random.Generator, count: int) -> Truth:
+    """A bucket and some candidates that do not match for each row, one candidate for each match; nothing depends."""
+    fanouts = np.exp(random.uniform(np.log(0.02), np.log(8.0), count))
+    idle = random.uniform(1.0, 5.0, count)
+    return lambda visited, op: (float(fanouts[op]), float(idle[op] + fanouts[op]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_root_of_a_star_gets_the_best_order(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    pipeline = stems(*[None] * int(random.integers(2, 7)))
+    truth = independent(random, len(pipeline))
+    best = min(work(o, truth) for o in allowed(pipeline))
+    assert work(taught(pipeline, truth).order, truth) == pytest.approx(best)
+
+
+def test_without_fan_out_it_is_the_thesis_ratio_of_drops_to_cost() -> None:
+    """Stems that match at most once: the order of d/t, d the share of rows dropped, t the cost of a probe."""
+    drops, costs = [0.2, 0.9, 0.5, 0.7], [1.0, 6.0, 1.5, 9.0]
+
+    def truth(visited: frozenset[int], op: int) -> tuple[float, float]:
+        return 1 - drops[op], costs[op] - 1 + (1 - drops[op])
+
+    ratio = sorted(range(4), key=lambda k: -drops[k] / costs[k])
+    assert list(taught(stems(*[None] * 4), truth).order) == ratio
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_root_of_a_star_with_correlated_stems_stays_within_four_times_the_best(seed: int) -> None:
+    """Stems that drop rows together: the bound of the thesis for pipelined filters (4.3.3, 5.2.1)."""
+    random = np.random.default_rng(1000 + seed)
+    count = int(random.integers(2, 6))
+    bits = random.random((400, count)) < random.uniform(0.1, 0.95, count)
+    bits[:, -1] |= bits[:, 0]
+    costs = random.uniform(1.0, 20.0, count)
+
+    def truth(visited: frozenset[int], op: int) -> tuple[float, float]:
+        reached = bits[bits[:, sorted(visited)].all(axis=1)]
+        passed = float(reached[:, op].mean()) if len(reached) else 0.0
+        return passed, costs[op] + passed
+
+    pipeline = stems(*[None] * count)
+    best = min(work(o, truth) for o in allowed(pipeline))
+    assert work(taught(pipeline, truth).order, truth) <= 4 * best + 1e-9
+
+
+def chains(random: np.random.Generator) -> Pipeline:
+    """The input in the middle of chains: each stem waits for the one before it in its chain."""
+    nears: list[Iterable[int] | None] = []
+    for _ in range(int(random.integers(2, 4))):
+        for place in range(int(random.integers(1, 4))):
+            nears.append(None if place == 0 else [len(nears) - 1])
+    return stems(*nears)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_chains_from_the_input_get_the_best_order(seed: int) -> None:
+    """A stem behind others is ranked with the path that leads to it, which is exact where paths do not fork."""
+    random = np.random.default_rng(2000 + seed)
+    pipeline = chains(random)
+    truth = independent(random, len(pipeline))
+    order = taught(pipeline, truth).order
+    assert pipeline.allows(Route(order))
+    assert work(order, truth) == pytest.approx(min(work(o, truth) for o in allowed(pipeline)))
+
+
+def test_trees_that_fork_get_an_allowed_order_near_the_best() -> None:
+    ratios = []
+    for seed in range(150):
+        random = np.random.default_rng(3000 + seed)
+        count = int(random.integers(3, 7))
+        parents = [int(random.integers(-1, k)) for k in range(count)]
+        pipeline = stems(*(None if p < 0 else [p] for p in parents))
+        truth = independent(random, count)
+        order = taught(pipeline, truth).order
+        assert pipeline.allows(Route(order)), f"seed {seed}"
+        ratios.append(work(order, truth) / min(work(o, truth) for o in allowed(pipeline)))
+    assert np.mean(ratios) < 1.02
+    assert max(ratios) < 1.5
+
+
+def test_a_stem_that_drops_all_pulls_the_way_to_it_forward() -> None:
+    """a - s0 - s1 and a - s2: s0 alone multiplies, but behind it waits s1, which lets almost nothing through."""
+    pipeline = stems(None, [0], None)
+    fanouts = [5.0, 0.002, 1.2]
+    order = taught(pipeline, lambda visited, op: (fanouts[op], 1 + fanouts[op])).order
+    assert order == (0, 1, 2)
+    fanouts[1] = 0.5
+    assert taught(pipeline, lambda visited, op: (fanouts[op], 1 + fanouts[op])).order == (2, 0, 1)
+
+
+def test_a_cycle_is_closed_where_that_is_selective() -> None:
+    """a - s0 - s1 - s2 - a: s1 matches many with one side bound, few with both."""
+
+    def truth(visited: frozenset[int], op: int) -> tuple[float, float]:
+        fanout = {0: 2.0, 2: 3.0}.get(op, 0.1 if {0, 2} <= visited else 20.0)
+        return fanout, 1 + fanout
+
+    pipeline = stems(None, [0, 2], None)
+    assert taught(pipeline, truth).order == (0, 2, 1)
+    assert work((0, 2, 1), truth) == min(work(o, truth) for o in allowed(pipeline))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cyclic_graphs_get_allowed_orders_without_products(seed: int) -> None:
+    random = np.random.default_rng(4000 + seed)
+    count = int(random.integers(3, 7))
+    edges = {frozenset((k, int(random.integers(-1, k)))) for k in range(count)}
+    edges |= {frozenset(map(int, random.choice(np.arange(-1, count), 2, replace=False))) for _ in range(count)}
+    nears = [None if {-1, k} in edges else [o for o in range(count) if {o, k} in edges] for k in range(count)]
+    pipeline = stems(*nears)
+    order = taught(pipeline, independent(random, count)).order
+    bound = {-1}
+    for op in order:
+        assert any({op, b} in edges for b in bound), f"seed {seed}: {order} forms a product at {op}"
+        bound.add(op)
+
+
+def test_a_product_comes_last_where_the_query_has_one() -> None:
+    pipeline = stems(None, [], None)
+    order = taught(pipeline, lambda visited, op: ((3.0, 4.0), (0.01, 1.01), (2.0, 3.0))[op]).order
+    assert order[-1] == 1
+
+
+def test_a_small_gain_does_not_reorder() -> None:
+    """Thrash avoidance: a change needs a gain of 1 - α."""
+    truth: Truth = lambda visited, op: ((0.50, 1.50), (0.48, 1.48))[op]  # noqa: E731
+    assert taught(stems(None, None), truth, alpha=0.9).order == (0, 1)
+    assert taught(stems(None, None), truth, alpha=1.0).order == (1, 0)
+
+
+# --- as an engine measures it -----------------------------------------------------------------------------------------
+
+KEYED = Source(pa.schema([("ts", pa.int64()), ("k", pa.int64())]), "ts", "ms")
+TEXT = "SELECT a.ts FROM a, b, c WHERE a.k = b.k AND a.k = c.k WINDOW 1000 SECONDS"
+
+
+def keyed(times: Iterable[int], keys: Iterable[int]) -> pa.Table:
+    return pa.table({"ts": pa.array(times, pa.int64()), "k": pa.array(keys, pa.int64())})
+
+
+def policy_of(engine: Engine, alias: str) -> MJoinGreedy:
+    found = next(s.policy for s in engine.stages if s.input.alias == alias)
+    assert isinstance(found, MJoinGreedy)
+    return found
+
+
+def test_fan_outs_are_measured_given_what_was_joined_before() -> None:
+    """b knows the even keys, once; c knows the even keys four times and no odd one: 2 on average, 4 after b."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine.push("b", keyed([0] * 50, range(0, 100, 2)))
+    engine.push("c", keyed([0] * 200, [k for k in range(0, 100, 2) for _ in range(4)]))
+    random = np.random.default_rng(5)
+    for t in range(1, 40):
+        engine.push("a", keyed([t] * 400, random.integers(0, 100, 400)))
+    fanouts = policy_of(engine, "a").fanouts
+    b, c = 0, 1
+    first, second = fanouts.believe(frozenset(), c), fanouts.believe(frozenset({b}), c)
+    assert first is not None
+    assert second is not None
+    assert second.fanout == 4.0
+    assert first.fanout == pytest.approx(2.0, abs=0.8)
+    belief = fanouts.believe(frozenset({c}), b)
+    assert belief is None or belief.fanout in (1.0, pytest.approx(0.5, abs=0.2))
+    assert policy_of(engine, "a").order == (b, c)
+
+
+def test_scouts_grow_rare_while_nothing_changes() -> None:
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
+    random = np.random.default_rng(6)
+    for name in "bc":
+        engine.push(name, keyed([0] * 300, random.integers(0, 300, 300)))
+    policy = policy_of(engine, "a")
+    rounds = []
+    for t in range(1, 151):
+        engine.push("a", keyed([t] * 400, random.integers(0, 300, 400)))
+        rounds.append(policy.fanouts.round)
+    late = rounds[-1] - rounds[49]
+    assert 100 / (PATIENCE + 1) - 1 <= late <= 100 / (PATIENCE + 1) + 3
+    assert policy.spent <= 1.1 * (policy.regret * (policy.useful + policy.spent) + policy.saved + policy._grace)
+
+
+def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
+    """c stops dropping and b begins to: the batch in which that happens is called back and scouted again."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto", seed=1)
+    random = np.random.default_rng(7)
+    many = [k for k in range(200) for _ in range(8)]
+    engine.push("b", keyed([0] * 1600, many))
+    engine.push("c", keyed([0] * 1600, [k + 200 for k in many]))
+    for t in range(1, 30):
+        engine.push("a", keyed([t] * 1000, random.integers(0, 200, 1000)))
+    policy = policy_of(engine, "a")
+    assert policy.plan.route.named(policy.pipeline.names) == "c → b"
+    work = engine.stats()["inputs"]["a"]["work"]
+    engine.push("a", keyed([30] * 1000, random.integers(200, 400, 1000)))
+    assert policy.plan.route.named(policy.pipeline.names) == "b → c"
+    taken = engine.stats()["inputs"]["a"]["work"] - work
+    assert taken < 1000 * 5, "the old order would have taken nine units and more for each row"
+
+
+def test_what_was_learned_survives_a_snapshot() -> None:
+    random = np.random.default_rng(8)
+    policy = taught(stems(None, None, None), independent(random, 3))
+    again = MJoinGreedy(policy.pipeline)
+    again.restore(policy.snapshot())
+    assert again.order == policy.order
+    assert again.fanouts.snapshot() == policy.fanouts.snapshot()
+    assert (again.spent, again.useful, again.saved) == (policy.spent, policy.useful, policy.saved)
