@@ -31,9 +31,11 @@ from thalweg.query.bind import bind
 from thalweg.query.inputs import StreamInput, TableInput
 from thalweg.query.query import Query, Source
 from thalweg.spark.board import METRIC, JoinEntry, board
-from thalweg.spark.cell import OUT_DDL, Cell, CellTask, batch_cell
+from thalweg.spark.cell import CellTask, batch_cell
 from thalweg.spark.lookup import LookupTask, looker
-from thalweg.spark.pack import PACKED_DDL, PackTask, packer, unpack
+from thalweg.spark.pack import PACKED_DDL, PackTask, packer
+from thalweg.spark.processor import OUT_DDL, CellProcessor
+from thalweg.spark.unpack import unpack
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -181,7 +183,7 @@ class _Build:
         grouped = packed.groupBy("key")
         if self.streaming:
             self._use_rocksdb()
-            cells = grouped.transformWithState(Cell(task), OUT_DDL, "append", "none")
+            cells = grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none")
         else:
             cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
         results = self._observed(cells, "cell", entry)
