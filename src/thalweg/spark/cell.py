@@ -26,6 +26,7 @@ from thalweg.execute.engine import Engine
 from thalweg.execute.stem import read_ipc, write_ipc
 from thalweg.plan.shares import Shares
 from thalweg.query.query import Query
+from thalweg.spark.control import Control
 from thalweg.spark.pack import NOTHING, batch_number
 from thalweg.spark.stopwatch import Stopwatch
 
@@ -48,6 +49,9 @@ class CellTask:
     """Microseconds of the others' time after which a silent stream no longer holds back eviction, by alias."""
     token: str
     """Of this definition of the query: what workers keep in memory belongs to it alone."""
+    control: str = ""
+    """Where orders from the driver are found, and under what name."""
+    key: str = ""
 
     def engine(self) -> Engine:
         tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
@@ -77,7 +81,8 @@ class Warm:
     """An engine and what the state store holds of it, as of the end of one batch."""
 
     engine: Engine
-    written: dict[str, bytes]
+    written: dict[str, tuple[bytes, int]]
+    """Digest and length of each part."""
     newest: dict[str, int]
     stamp: str = ""
     used: float = 0.0
@@ -117,6 +122,7 @@ class Cell:
         clock.lap("receive")
         owner = (self.task.token, key)
         warm, loaded = self._open(owner)
+        obey(warm.engine, self.task)
         clock.lap("load")
         results = Results()
         run_batch(warm.engine, arrived, warm.newest, self.task.idle, results)
@@ -129,7 +135,10 @@ class Cell:
         for blob in results.blobs():
             yield blob, None
         clock.lap("send")
-        told = report(warm.engine, key=key, loaded=loaded, written=written, results=results.count, **clock.record())
+        told = report(
+            warm.engine, key=key, loaded=loaded, written=written, results=results.count,
+            state=sum(size for _, size in warm.written.values()), **clock.record(),
+        )  # fmt: skip
         yield None, json.dumps(told)
 
     def _open(self, owner: tuple[str, int]) -> tuple[Warm, str]:
@@ -144,7 +153,7 @@ class Cell:
         contents = {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != RECORD}
         engine = self.task.engine()
         engine.restore(contents)
-        return Warm(engine, {k: _digest(v) for k, v in contents.items()}, kept["newest"]), "state"
+        return Warm(engine, {k: (_digest(v), len(v)) for k, v in contents.items()}, kept["newest"]), "state"
 
     def _check(self, was: Mapping[str, str]) -> None:
         now = self.task.fingerprint
@@ -161,7 +170,7 @@ class Cell:
         parts = warm.engine.snapshot()
         written = 0
         for name, content in parts.items():
-            digest = _digest(content)
+            digest = (_digest(content), len(content))
             if warm.written.get(name) != digest:
                 self._parts.updateValue((name,), (content,))
                 warm.written[name] = digest
@@ -174,6 +183,15 @@ class Cell:
         own = json.dumps(kept).encode()
         self._parts.updateValue((RECORD,), (own,))
         return written + len(own)
+
+
+def obey(engine: Engine, task: CellTask) -> None:
+    """Pin or release routes, as the driver last ordered. An old order or none changes cost, never results."""
+    orders = Control(task.control, task.key).read().get("frozen") if task.control else None
+    if orders is None:
+        engine.thaw()
+    else:
+        engine.freeze(orders)
 
 
 class Results:
@@ -279,8 +297,9 @@ def report(engine: Engine, **more: Any) -> dict[str, Any]:
         "batch": batch_number(),
         **more,
         "stats": engine.stats(),
-        "routes": {a: e.routes[0].route.named(names[a]) for a, e in explained.items()},
-        "why": {a: e.why for a, e in explained.items()},
+        "needed": engine.needed(),
+        "routes": {a: engine.frozen.get(a, e.routes[0].route).named(names[a]) for a, e in explained.items()},
+        "why": {a: "frozen" if a in engine.frozen else e.why for a, e in explained.items()},
         "events": [e.record() for e in engine.drain()],
     }
 

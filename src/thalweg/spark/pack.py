@@ -22,9 +22,10 @@ from thalweg.execute.placing import Placing
 from thalweg.execute.shape import Shape
 from thalweg.execute.stem import write_ipc
 from thalweg.execute.times import Clock
-from thalweg.plan import Operator, Pipeline
+from thalweg.plan import Operator, Pipeline, Route
 from thalweg.plan.shares import Shares
 from thalweg.query.query import Query
+from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.stopwatch import Stopwatch
 
@@ -50,9 +51,11 @@ class PackTask:
     alias: str
     tick: str
     shares: Shares
-    partitions: int
     policy: str
     seed: int
+    control: str
+    """Where orders from the driver are found, and under what name."""
+    key: str
 
     def run(self, batches: Batches) -> Batches:
         watch = Stopwatch()
@@ -87,10 +90,14 @@ class PackTask:
             "stage": "pack", "batch": batch_number(), "input": self.alias, "rows": rows,
             "sent": sum(b.num_rows for c in cells for b in c),
         }  # fmt: skip
+        report["heavy"] = placing.heavy()
+        report["cells"] = [sum(b.num_rows for b in c) for c in cells]
         if sieve is not None:
-            _learned[self._key] = sieve.policy.snapshot()
+            if not sieve.frozen:
+                _learned[self._key] = sieve.policy.snapshot()
             report |= {
-                "filters": sieve.pipeline.names, "tally": sieve.tally.record(), "route": list(sieve.policy.plan.route),
+                "filters": sieve.pipeline.names, "tally": sieve.tally.record(),
+                "route": list(sieve.frozen or sieve.policy.plan.route),
                 "events": [e.record() for e in sieve.events],
             }  # fmt: skip
         yield self._packed(cells, newest, report, watch)
@@ -108,7 +115,8 @@ class PackTask:
         policy = optimize.make(self.policy, pipeline, self.seed)
         if self._key in _learned:
             policy.restore(_learned[self._key])
-        return FilterCell(pipeline, judges, policy)
+        frozen = Control(self.control, self.key).read().get("filters", {}).get(self.alias)
+        return FilterCell(pipeline, judges, policy, frozen=Route(tuple(frozen)) if frozen else None)
 
     def _packed(
         self, cells: list[list[pa.RecordBatch]], newest: int, stats: dict[str, Any], watch: Stopwatch
@@ -116,7 +124,7 @@ class PackTask:
         task = TaskContext.get()
         part = task.partitionId() if task else 0
         lines: list[tuple[Any, ...]] = []
-        for key, parts in zip(cell_keys(self.shares.cells, self.partitions), cells, strict=True):
+        for key, parts in zip(cell_keys(self.shares.cells), cells, strict=True):
             content = write_ipc(pa.Table.from_batches(parts)) if parts else None
             lines.append((key, self.alias, part, sum(b.num_rows for b in parts), newest, content, None))
         watch.lap("pack")
