@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +178,7 @@ def stages(result: Run, name: str) -> None:
     result.state_bytes = [int(v) for v in by_batch["bytes"].sum()]
     newest = stats[stats.batch == stats.batch.max()]
     result.late = int(newest.late.sum())
-    result.stages = [dict(line) for line in handle.stages().to_dict("records")] if hasattr(handle, "stages") else []
+    result.stages = [dict(line) for line in handle.stages().to_dict("records")]
 
 
 def processor_seconds() -> float:
@@ -193,6 +191,3 @@ def processor_seconds() -> float:
         except psutil.Error:
             continue
     return total
-
-
-__all__ = ["OURS", "SPARK", "Run", "combinations", "ours", "run", "session", "sparks", "threading"]

@@ -1,0 +1,212 @@
+"""What is said about a run: a table in the terminal, JSON for machines, Markdown and a plot for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.spark_joins.onspark import OURS, SPARK, Run
+
+TARGETS = {"times Spark, clique": 50.0, "rows/s, clique, 2 cells": 250_000.0}
+PARTS = ("source", "pack", "shuffle", "cell", "sink", "spark")
+
+
+@dataclass
+class Report:
+    runs: list[Run] = field(default_factory=list)
+    small: list[Run] = field(default_factory=list)
+    """Runs with small batches, for the break-down of latency."""
+    load: list[float] = field(default_factory=list)
+    flink: bool = False
+
+    def note_load(self) -> None:
+        self.load.append(round(os.getloadavg()[0], 1))
+
+    def rate(self, shape: str, who: str, batch: int | None = None, cells: int = 2) -> float | None:
+        found = [r for r in self.runs if (r.feed, r.who, r.cells) == (shape, who, cells) and r.triggers]
+        if batch is not None:
+            found = [r for r in found if r.batch == batch]
+        return found[-1].rows_per_second if found else None
+
+    def ratio(self, shape: str) -> float | None:
+        """Rows per second against Spark's joins, on the same files."""
+        theirs = next((r for r in self.runs if r.feed == shape and r.who == SPARK and r.triggers), None)
+        if theirs is None:
+            return None
+        mine = self.rate(shape, OURS, theirs.batch)
+        return None if mine is None else mine / theirs.rows_per_second
+
+    def best_ratio(self, shape: str) -> float | None:
+        """Our fastest batch size against Spark's only one."""
+        theirs = self.rate(shape, SPARK)
+        rates = [r.rows_per_second for r in self.runs if r.feed == shape and r.who == OURS]
+        return max(rates) / theirs if theirs and rates else None
+
+    # Terminal.
+
+    def show(self, console: Console) -> None:
+        for shape in dict.fromkeys(r.feed for r in self.runs):
+            table = Table(title=shape)
+            for name in HEAD:
+                table.add_column(name, justify="left" if name == "who" else "right")
+            for r in self.runs:
+                if r.feed == shape and r.triggers:
+                    table.add_row(*cells_of(r))
+            console.print(table)
+        for line in self.verdicts():
+            console.print("  " + line.replace("**", ""))
+
+    # Files.
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        record = {
+            "when": datetime.now(UTC).isoformat(timespec="minutes"), "machine": machine(), "load": self.load,
+            "flink": self.flink, "runs": [asdict(r) for r in self.runs], "small": [asdict(r) for r in self.small],
+        }  # fmt: skip
+        (folder / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+        self.plot(folder / "spark_joins.png")
+        (folder / "results.md").write_text("\n".join(self.markdown()) + "\n")
+
+    def verdicts(self) -> list[str]:
+        lines = []
+        same, best = self.ratio("clique"), self.best_ratio("clique")
+        if same is not None and best is not None:
+            target = TARGETS["times Spark, clique"]
+            lines.append(
+                f"**Clique join against Spark's own, same files: {same:.0f} x the rows/s** (batches of the same size; our "
+                f"largest batches are {best:.0f} x); target {target:.0f} x, {met(same, target)}."
+            )
+        for shape in ("clique", "common key"):
+            rate = self.rate(shape, OURS)
+            if rate is not None:
+                batch = max(r.batch for r in self.runs if r.feed == shape and r.who == OURS)
+                target = TARGETS["rows/s, clique, 2 cells"]
+                last = [
+                    r for r in self.runs if r.feed == shape and r.who == OURS and r.batch == batch and r.cells == 2
+                ][-1]
+                lines.append(
+                    f"**{shape}: {rate:,.0f} input rows/s at {batch:,} rows a batch, 2 cells**; target {target:,.0f}, "
+                    f"{met(rate, target)}. Processor time: {last.cpu:.1f} s for {last.batch * len(last.triggers):,} rows, "
+                    f"start included."
+                )
+        return lines
+
+    def markdown(self) -> list[str]:
+        lines = [
+            "# Joins on Spark", "",
+            f"Made by `python -m benchmarks.spark_joins` on {datetime.now(UTC):%Y-%m-%d}; {machine()}, `local[2]`; load average "
+            f"{min(self.load):.1f} to {max(self.load):.1f} on {os.cpu_count()} cores while it ran: what others ran at the same "
+            "time took its share of both contenders' seconds. Rows/s are input rows over the median trigger (all of it: finding "
+            "files, running, Spark's logs), without the first quarter of the batches. Files and sink (noop) are the same; answers "
+            "(count and weighted sum of times) were equal. Spark's own joins run with its default state store and only at the "
+            "smallest batch size.", "",
+            *[f"- {line}" for line in self.verdicts()],
+            f"- PyFlink: {'installed, but not part of this run' if self.flink else 'not installed, not compared'}.",
+            "", "![rows per second](spark_joins.png)",
+        ]  # fmt: skip
+        for shape in dict.fromkeys(r.feed for r in self.runs):
+            lines += ["", f"## {shape}", "", "| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 1)]
+            lines += ["| " + " | ".join(cells_of(r)) + " |" for r in self.runs if r.feed == shape and r.triggers]
+        if self.small:
+            lines += ["", f"## Latency at {self.small[0].batch:,} rows a batch", "", *self._latency()]
+        lines += ["", "## Where the time goes at the largest batches", "", *self._parts(self._largest())]
+        return lines
+
+    def _largest(self) -> list[Run]:
+        most = max((r.batch for r in self.runs), default=0)
+        return [r for r in self.runs if r.batch == most and r.who == OURS]
+
+    def _latency(self) -> list[str]:
+        lines = ["Seconds per batch, median, and how they are made up:", "", *self._parts(self.small)]
+        return lines
+
+    def _parts(self, runs: Sequence[Run]) -> list[str]:
+        inside = ("receive", "load", "join", "save", "send")
+        head = ["", "cells", "trigger", *PARTS, *(f"cell: {k}" for k in inside)]
+        lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+        for r in runs:
+            steady = r.stages[max(1, len(r.stages) // 4) :]
+            if steady:
+                mid = {k: statistics.median(s[k] for s in steady) for k in ("trigger", *PARTS, *inside)}
+                lines.append(f"| {r.feed} | {r.cells} | " + " | ".join(f"{v:.2f}" for v in mid.values()) + " |")
+        return lines
+
+    def plot(self, path: Path) -> None:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        shapes = list(dict.fromkeys(r.feed for r in self.runs))
+        if not shapes:
+            return
+        figure, axes = pyplot.subplots(1, len(shapes), figsize=(5.2 * len(shapes), 3.6), squeeze=False, sharey=True)
+        for axis, shape in zip(axes[0], shapes, strict=True):
+            for cells, colour in ((2, "#0b6e99"), (1, "#6db3d1")):
+                line = [r for r in self.runs if (r.feed, r.who, r.cells) == (shape, OURS, cells)]
+                axis.loglog(
+                    [r.batch for r in line],
+                    [r.rows_per_second for r in line],
+                    "o-",
+                    color=colour,
+                    label=f"Thalweg, {cells} cells",
+                )
+            theirs = [r for r in self.runs if (r.feed, r.who) == (shape, SPARK) and r.triggers]
+            if theirs:
+                axis.loglog(
+                    [r.batch for r in theirs], [r.rows_per_second for r in theirs], "s", color="#d2691e", label=SPARK
+                )
+            axis.set_title(shape, loc="left", fontsize=10)
+            axis.set_xlabel("rows per batch")
+            axis.legend(frameon=False, fontsize=8)
+            axis.spines[["top", "right"]].set_visible(False)
+        axes[0][0].set_ylabel("input rows per second")
+        figure.tight_layout()
+        figure.savefig(path, dpi=120)
+        pyplot.close(figure)
+
+
+HEAD = (
+    "who",
+    "cells",
+    "rows per batch",
+    "batches",
+    "rows/s",
+    "s per batch",
+    "results",
+    "state rows",
+    "state MB",
+    "processor s",
+)
+
+
+def cells_of(r: Run) -> list[str]:
+    return [
+        r.who, str(r.cells), f"{r.batch:,}", str(len(r.triggers)) + (" (cut off)" if r.cut_off else ""),
+        f"{r.rows_per_second:,.0f}", f"{statistics.median(r.steady):.2f}", f"{r.count:,}", f"{max(r.state_rows):,}",
+        f"{max(r.state_bytes) / 1e6:.1f}", f"{r.cpu:.0f}",
+    ]  # fmt: skip
+
+
+def met(value: float, target: float) -> str:
+    return "met" if value >= target else "missed"
+
+
+def machine() -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "numba", "numpy"))
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, {versions}"
+
+
+__all__: Sequence[Any] = ("Report", "machine")
