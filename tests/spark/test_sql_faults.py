@@ -77,6 +77,7 @@ def kill_and_restart(spark, folder: Path, name: str, kills: int, files: int, see
     return killed
 
 
+@pytest.mark.timeout(600)
 def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path):
     """One run through everything: a cell's task fails once, its worker dies once, the driver is killed twice."""
     killed = kill_and_restart(
