@@ -45,7 +45,9 @@ class Run:
     count: int = 0
     checksum: int = 0
     cpu: float = 0.0
-    """Seconds of processor time, of this process and all below it."""
+    """Seconds of processor time, of this process and all below it, the start included."""
+    used: list[float] = field(default_factory=list)
+    """The same up to the end of each batch."""
     stages: list[dict[str, float]] = field(default_factory=list)
     """Seconds by stage, summed over tasks."""
     late: int = 0
@@ -60,6 +62,12 @@ class Run:
     def steady(self) -> list[float]:
         """Triggers without the first quarter, in which code is compiled and windows fill."""
         return self.triggers[max(1, len(self.triggers) // 4) :] or self.triggers
+
+    @property
+    def rows_per_processor_second(self) -> float:
+        """Over the steady batches; hardly changed by what else the machine does."""
+        first = max(1, len(self.used) // 4) - 1
+        return self.batch * (len(self.used) - 1 - first) / max(self.used[-1] - self.used[first], 1e-9)
 
     @property
     def rows_per_second(self) -> float:
@@ -137,15 +145,17 @@ def run(
         df.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     )
     began = time.monotonic()
-    while not query.awaitTermination(2):
-        tell(
-            f"{who}, {feed.shape}, {feed.batch:,} rows a batch: batch {(query.lastProgress or {}).get('batchId', '-')}"
-        )
+    while not query.awaitTermination(0.3):
+        done = (query.lastProgress or {}).get("batchId", -1)
+        if done >= len(result.used):
+            result.used += [processor_seconds() - before] * (done + 1 - len(result.used))
+            tell(f"{who}, {feed.shape}, {feed.batch:,} rows a batch: batch {done}")
         if time.monotonic() - began > limit:
             result.cut_off = True
             query.stop()
             break
     result.cpu = processor_seconds() - before
+    result.used += [result.cpu] * (len(query.recentProgress) - len(result.used))
     for p in query.recentProgress:
         take(result, p)
     if who == OURS:

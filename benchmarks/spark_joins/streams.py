@@ -6,7 +6,7 @@ One row per millisecond and stream, in order; a batch of n rows is n/4 of each o
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +54,17 @@ def make(shape: str, batch: int, batches: int, home: Path) -> Feed:
         for n in range(batches):
             pq.write_table(table.slice(n * per_stream, per_stream), folder / stream / f"part-{n:03}.parquet")
     return Feed(shape, folder, workload, batch, batches)
+
+
+def head(feed: Feed, batches: int) -> Feed:
+    """The first batches alone."""
+    folder = feed.folder.with_name(feed.folder.name + "-head")
+    shutil.rmtree(folder, ignore_errors=True)
+    for stream in feed.workload.streams:
+        (folder / stream).mkdir(parents=True)
+        for n in range(batches):
+            shutil.copy(feed.folder / stream / f"part-{n:03}.parquet", folder / stream)
+    return replace(feed, folder=folder, batches=batches)
 
 
 def timed(table: pa.Table) -> pa.Table:
