@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from thalweg.errors import DefinitionError
 from thalweg.query.inputs import StreamInput, TableInput, micros
 from thalweg.query.predicate import Predicate, pred
 from thalweg.spark import sql as _sql
@@ -78,15 +79,20 @@ def sql(
     return _sql.sql(text, inputs, policy, cells, name, seed)
 
 
-def stream(df: DataFrame, time: str, lateness: str | int = 0, idle: str | int | None = None) -> StreamInput:
+def stream(
+    df: DataFrame, time: str, lateness: str | int = 0, idle: str | int | None = None, rate: float | None = None
+) -> StreamInput:
     """A DataFrame as a stream of `tw.sql`.
 
     `time` is its time column; tuples may come up to `lateness` behind the newest one seen, later ones are counted and
     left out. With `idle`, a stream that falls silent stops holding back the others' eviction once they are so far ahead
-    in time.
+    in time. `rate` declares how many rows come per second: cells are cut so that few rows are copied, and rows of fast
+    inputs cost more to copy.
     """
+    if rate is not None and not rate > 0:
+        raise DefinitionError(f"a rate of {rate} rows per second", hint="a rate is more than zero")
     silent = None if idle is None else micros(idle, "idle")
-    return StreamInput(df, time, micros(lateness, "lateness"), silent)
+    return StreamInput(df, time, micros(lateness, "lateness"), silent, rate)
 
 
 def table(df: DataFrame) -> TableInput:

@@ -16,13 +16,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.spark)
 
 
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A test's data is small: compiling Spark's code twice, on the cores that the test needs, costs more than it gives."""
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     import thalweg as tw
+    from thalweg.spark.session import LOCAL
 
     session = tw.session(
         "thalweg-tests",
         spark_master="local[2]",
+        spark_driver_extraJavaOptions=f"{LOCAL['spark.driver.extraJavaOptions']} {QUICK_JVM}",
         spark_sql_shuffle_partitions=2,
         spark_thalweg_control=str(tmp_path_factory.mktemp("control")),
         spark_sql_streaming_noDataMicroBatches_enabled="false",

@@ -5,7 +5,9 @@ The streams come out of order within their lateness; a last file far in the futu
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -152,3 +154,19 @@ def answer(shape: Shape, **size: Any) -> list[tuple[Any, ...]]:
         db.register(stream, table(stream, **size))
     db.register("names", NAMES)
     return sorted(db.execute(shape.theirs).fetchall())
+
+
+def troubled(folder: str) -> Any:
+    """A predicate over two inputs, so that it runs in cells, which makes one task fail and one worker die, once each."""
+
+    def trouble(x: int, y: int) -> bool:
+        failed, died = Path(folder) / "failed", Path(folder) / "died"
+        if x > 60 and not failed.exists():
+            failed.touch()
+            raise RuntimeError("a task that fails once")
+        if x > 200 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return True
+
+    return trouble

@@ -1,5 +1,5 @@
-"""Exactly once for joins: killed drivers, killed workers, several processes. State, offsets and answers stay
-together."""
+"""Exactly once for joins: killed drivers, executors and workers, failing tasks, replayed batches. State, offsets and
+answers stay together: no row is lost and none doubled."""
 
 from __future__ import annotations
 
@@ -14,22 +14,31 @@ import psutil
 import pytest
 from tests.spark import joinshapes
 from tests.spark.joinshapes import SHAPES
+from tests.spark.test_sql import asked
 
 PROGRAM = Path(__file__).parent / "programs" / "stream_join.py"
+CHAIN = "a chain over decimals and words"
 
 
-def start(folder: Path, name: str, cells: int, policy: str, master: str = "local[2]") -> subprocess.Popen:
+def start(
+    folder: Path, name: str, cells: int, policy: str, master: str = "local[2]", faults: bool = False
+) -> subprocess.Popen:
     arguments = [str(folder / d) for d in ("in", "out", "check")] + [master, name, str(cells), policy]
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    if faults:
+        (folder / "faults").mkdir(exist_ok=True)
+        environment["FAULTS"] = str(folder / "faults")
     return subprocess.Popen(
         [sys.executable, str(PROGRAM), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+        start_new_session=True, env=environment,
     )  # fmt: skip
 
 
-def finish(process: subprocess.Popen) -> None:
+def finish(process: subprocess.Popen) -> str:
     out, err = process.communicate(timeout=280)
     assert process.returncode == 0, err[-3000:]
     assert "done" in out
+    return out
 
 
 def rows_of(spark, folder: Path) -> list[tuple]:
@@ -48,30 +57,64 @@ def until_batch(process: subprocess.Popen, count: int) -> bool:
     return True
 
 
-def kill_and_restart(spark, folder: Path, name: str, kills: int, files: int, seed: int, cells: int = 2) -> None:
+def kill_and_restart(spark, folder: Path, name: str, kills: int, files: int, seed: int, cells: int = 2, **more) -> int:
+    """Returns how many times the driver was killed in mid-run."""
     joinshapes.write(folder / "in", files=files)
     draw = random.Random(seed)
+    killed = 0
     for _ in range(kills):
-        process = start(folder, name, cells, "auto")
+        process = start(folder, name, cells, "auto", **more)
         if until_batch(process, draw.randint(1, 2)):
             break
         try:
             process.wait(timeout=draw.uniform(0, 1.5))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    finish(start(folder, name, cells, "auto"))
+            killed += 1
+        process.communicate()
+    finish(start(folder, name, cells, "auto", **more))
     assert rows_of(spark, folder) == joinshapes.answer(SHAPES[name]), f"seed {seed}"
+    return killed
 
 
-def test_killed_twice_and_restarted(spark, tmp_path):
-    kill_and_restart(spark, tmp_path, "a chain over decimals and words", kills=2, files=6, seed=31)
+@pytest.mark.timeout(600)
+def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path):
+    """One run through everything: a cell's task fails once, its worker dies once, the driver is killed twice."""
+    killed = kill_and_restart(
+        spark, tmp_path, CHAIN, kills=2, files=6, seed=31, master="local[2,4]", faults=True
+    )  # fmt: skip
+    assert killed == 2
+    assert sorted(p.name for p in (tmp_path / "faults").iterdir()) == ["died", "failed"]
+
+
+def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path):
+    """Without the record that it was committed, the last batch runs again from the state before it: same rows."""
+    joinshapes.write(tmp_path / "in", files=3)
+    written: dict[int, list[list[tuple]]] = {}
+
+    def sink(rows, batch):
+        written.setdefault(batch, []).append(sorted(tuple(r) for r in rows.collect()))
+
+    def run():
+        df = asked(spark, SHAPES[CHAIN], tmp_path / "in", cells=2, name="replayed", policy="chaos")
+        writer = df.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "check"))
+        assert writer.trigger(availableNow=True).start().awaitTermination(240)
+
+    run()
+    assert sorted(written) == [0, 1]
+    for part in (tmp_path / "check" / "commits").glob("*1*"):
+        part.unlink()
+    run()
+    assert [len(v) for v in written.values()] == [1, 2]
+    assert written[1][0] == written[1][1]
+    rows = sorted(r[:-1] for attempts in written.values() for r in attempts[0])
+    assert rows == joinshapes.answer(SHAPES[CHAIN])
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_killed_twenty_times(spark, tmp_path):
-    kill_and_restart(spark, tmp_path, "two streams", kills=20, files=45, seed=32)
+    assert kill_and_restart(spark, tmp_path, "two streams", kills=20, files=45, seed=32) == 20
 
 
 @pytest.mark.long
@@ -81,12 +124,33 @@ def test_row_windows_killed(spark, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("policy", ["written", "auto", "chaos"])
-def test_in_several_processes(spark, tmp_path, policy):
+@pytest.mark.parametrize("cells", [1, 3])
+def test_in_several_processes(spark, tmp_path, policy, cells):
     joinshapes.write(tmp_path / "in", files=3)
-    finish(start(tmp_path, "a clique of four", 2, policy, "local-cluster[2,1,1024]"))
+    finish(start(tmp_path, "a clique of four", cells, policy, "local-cluster[2,1,1024]"))
     assert rows_of(spark, tmp_path) == joinshapes.answer(SHAPES["a clique of four"])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SHAPES)
+def test_one_core(spark, tmp_path, name):
+    joinshapes.write(tmp_path / "in", files=3)
+    finish(start(tmp_path, name, 2, "auto", "local[1]"))
+    assert rows_of(spark, tmp_path) == joinshapes.answer(SHAPES[name])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_over_connect(spark, tmp_path):
+    pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
+    joinshapes.write(tmp_path / "in", files=3)
+    out = finish(start(tmp_path, "two streams", 2, "auto", "connect:local[2]"))
+    expected = joinshapes.answer(SHAPES["two streams"])
+    assert rows_of(spark, tmp_path) == expected
+    assert f"results {2 * len(expected)}" in out  # a line of statistics for each of two inputs
 
 
 @pytest.mark.long

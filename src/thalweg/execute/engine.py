@@ -20,7 +20,7 @@ of the other streams (thesis 5.1).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -536,13 +536,23 @@ class Engine:
         if self.shape.ordered:
             self._release(min(f.watermark for f in self.feeds.values() if f.clock is not None))
         for stage in self.stages:
-            others = [self._watermark(j) for j in self.shape.streams if j != stage.number]
-            if stage.stem is not None and stage.input.is_stream and others:
-                horizon = min(others)
-                if self.shape.ordered:
-                    horizon = min(horizon, self._watermark(stage.number))
-                stage.rows_evicted += stage.stem.evict(horizon)
+            if stage.stem is not None and stage.input.is_stream:
+                stage.rows_evicted += stage.stem.evict(self._horizon(stage))
         return self._collect()
+
+    def needed(self) -> dict[str, int]:
+        """Rows of each stream that a tuple may still meet: what any way to run the query has to hold."""
+        return {
+            s.input.alias: s.stem.living(self._horizon(s))
+            for s in self.stages
+            if s.stem is not None and s.input.is_stream
+        }
+
+    def _horizon(self, stage: Stage) -> int:
+        """Before this, nothing of the input can be needed; the least time where no other stream tells."""
+        others = [self._watermark(j) for j in self.shape.streams if j != stage.number]
+        horizon = min(others, default=ALWAYS)
+        return min(horizon, self._watermark(stage.number)) if self.shape.ordered else horizon
 
     def _watermark(self, i: int) -> int:
         return self.feeds[self.query.inputs[i].source].watermark
@@ -667,9 +677,33 @@ class Engine:
         events, self._events = self._events, []
         return events
 
-    def freeze(self) -> None:
-        """Pin the routes in force; policies neither decide nor learn until `thaw`."""
-        self._frozen = {s.number: s.policy.plan.route for s in self.stages if s.policy is not None}
+    def freeze(self, orders: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Pin the routes in force, or the given orders of operators by input; policies neither decide nor learn until
+        `thaw`."""
+        for s in self.stages:
+            if s.policy is None:
+                continue
+            route = self._frozen.get(s.number) or s.policy.plan.route
+            if orders is not None and s.input.alias in orders:
+                names = s.pipeline.names
+                for name in orders[s.input.alias]:
+                    if name not in names:
+                        raise DefinitionError(
+                            f"tuples of '{s.input.alias}' visit no operator '{name}'", hint=did_you_mean(name, names)
+                        )
+                route = Route(tuple(names.index(name) for name in orders[s.input.alias]))
+                if not s.pipeline.allows(route):
+                    raise DefinitionError(
+                        f"'{route.named(names)}' is no order for tuples of '{s.input.alias}': it names every operator "
+                        "once, each when a predicate connects it",
+                        hint=f"for example {s.pipeline.written.named(names)}",
+                    )
+            self._frozen[s.number] = route
+
+    @property
+    def frozen(self) -> dict[str, Route]:
+        """Pinned routes by input."""
+        return {self.stages[i].input.alias: route for i, route in self._frozen.items()}
 
     def thaw(self) -> None:
         self._frozen = {}

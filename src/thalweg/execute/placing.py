@@ -6,12 +6,16 @@ goes to cell 0 of that class.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.execute.keys import plain
 from thalweg.execute.shape import Shape
 from thalweg.plan.shares import Shares
+from thalweg.profile.heavy import HeavyHitters
 
 Cells = NDArray[np.int64]
 
@@ -26,6 +30,7 @@ class Placing:
         self._columns = {c: shape.key_columns[i][c][0] for c in self._keys}
         self._coders = {c: shape.coders[c] for c in self._keys}
         self._shares = shares
+        self._watched = {c: HeavyHitters(f"{alias}.{n}", shares.sizes[c]) for c, n in self._columns.items()}
         self.offsets = np.array(shares.offsets(shape.classes[i]), np.int64)
 
     def base(self, batch: pa.RecordBatch) -> tuple[Cells, NDArray[np.bool_] | None]:
@@ -34,6 +39,7 @@ class Placing:
         kept: NDArray[np.bool_] | None = None
         for c in self._keys:
             codes, valid = self._coders[c].code(batch.column(self._columns[c]))
+            self._watched[c].observe(codes, plain(batch.column(self._columns[c])))
             slot = spread(codes) % np.uint64(self._shares.sizes[c])
             if valid is not None:
                 slot = np.where(valid, slot, np.uint64(0))
@@ -41,6 +47,10 @@ class Placing:
                     kept = valid if kept is None else kept & valid
             cell += slot.astype(np.int64) * self._shares.stride(c)
         return cell, kept
+
+    def heavy(self) -> list[dict[str, Any]]:
+        """What was seen of the most frequent values of each key that is cut."""
+        return [w.record() for w in self._watched.values()]
 
 
 def spread(codes: Cells) -> NDArray[np.uint64]:

@@ -309,6 +309,17 @@ class Stem:
             dropped += self._squeeze(horizon)
         return dropped
 
+    def living(self, horizon: int) -> int:
+        """Rows that have not expired before the horizon."""
+        count = 0
+        for k, part in enumerate(self.slices):
+            here = self._store.arrays["cells"][part.start : part.start + part.rows, EXPIRY]
+            alive = int((here >= horizon).sum())
+            count += alive
+            if self.length is not None and alive == part.rows and part.first_time >= horizon:
+                return count + sum(s.rows for s in self.slices[k + 1 :])
+        return count
+
     def _squeeze(self, horizon: int) -> int:
         """Where rows expire out of order (PARTITION BY), write the living ones together; amortised over their
         doubling."""

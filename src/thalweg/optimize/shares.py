@@ -43,14 +43,24 @@ def _factorisations(cells: int, places: int) -> Iterator[tuple[int, ...]]:
                 yield (first, *rest)
 
 
-def for_query(query: Query, cells: int, rates: Sequence[float] | None = None) -> tuple[Shares, str]:
-    """Shares for a query, and why they are so."""
+def classes(query: Query) -> list[list[int]]:
+    """The key classes of each input."""
     number = {i.alias: n for n, i in enumerate(query.inputs)}
-    classes: list[list[int]] = [[] for _ in query.inputs]
+    found: list[list[int]] = [[] for _ in query.inputs]
     for c, key in enumerate(query.keys):
         for column in key.columns:
-            if c not in classes[number[column.input]]:
-                classes[number[column.input]].append(c)
+            if c not in found[number[column.input]]:
+                found[number[column.input]].append(c)
+    return found
+
+
+def copied(query: Query, shares: Shares, rates: Sequence[float]) -> float:
+    """Rows that travel under these shares, for rows that arrive at these rates."""
+    return sum(rate * shares.replication(own) for own, rate in zip(classes(query), rates, strict=True))
+
+
+def for_query(query: Query, cells: int, rates: Sequence[float] | None = None) -> tuple[Shares, str]:
+    """Shares for a query, and why they are so."""
     if not query.keys:
         return Shares(()), "no equality between inputs: one cell"
     ordered = [i for i in query.inputs if i.is_stream and i.window.ordered]
@@ -63,7 +73,7 @@ def for_query(query: Query, cells: int, rates: Sequence[float] | None = None) ->
     streams = [n for n, i in enumerate(query.inputs) if i.is_stream] or list(range(len(query.inputs)))
     given = list(rates) if rates is not None else [1.0] * len(query.inputs)
     weights = [given[n] if n in streams else 0.0 for n in range(len(query.inputs))]
-    shares = choose(classes, weights, len(query.keys), cells)
+    shares = choose(classes(query), weights, len(query.keys), cells)
     return shares, "fewest rows copied of all ways to cut the keys" if shares.cells > 1 else "one cell"
 
 

@@ -18,6 +18,8 @@ class StreamInput:
     time: str
     lateness: int
     idle: int | None
+    rate: float | None = None
+    """Rows per second, as far as the user declares them; only how inputs compare matters."""
 
 
 @dataclass(frozen=True)

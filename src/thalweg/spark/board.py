@@ -29,6 +29,7 @@ from thalweg.query.query import Query
 from thalweg.spark.control import Control
 
 KEEP_REPORTS = 100_000
+KEEP_BATCHES = 10_000
 METRIC = "thalweg:"
 
 
@@ -79,6 +80,15 @@ class JoinEntry:
     streaming: bool
     left: list[str]
     """Predicates that Spark evaluates after the join."""
+    control: Control
+    partitions: int
+    """Of the shuffle to the cells."""
+    routed: Query
+    """The query as cells see it, without what packing has done."""
+    progress: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Spark's own milliseconds by batch, of the last `KEEP_BATCHES`."""
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    """Events of the driver's own: freeze and thaw."""
     reports: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=KEEP_REPORTS))
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=64))
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -87,6 +97,12 @@ class JoinEntry:
         fresh = [json.loads(t) for t in texts]
         with self.lock:
             self.reports.extend(fresh)
+
+    def heard(self, batch: int, milliseconds: dict[str, int]) -> None:
+        with self.lock:
+            self.progress[batch] = dict(milliseconds)
+            while len(self.progress) > KEEP_BATCHES:
+                del self.progress[next(iter(self.progress))]
 
     def collect(self, seconds: float = 2.0) -> None:
         _collect(self, seconds)
@@ -142,6 +158,8 @@ class _Listener(StreamingQueryListener):
             entry = board.reporting(metric)
             if entry is not None:
                 entry.add(list(row["stats"] or []))
+                if isinstance(entry, JoinEntry):
+                    entry.heard(event.progress.batchId, event.progress.durationMs)
 
 
 class Board:
@@ -169,7 +187,13 @@ class Board:
             return entry
 
     def register_join(self, entry: JoinEntry) -> JoinEntry:
+        """Put a join on the board. The same batch query again, as inside foreachBatch, goes on where it was."""
         with self._lock:
+            old = self.entries.get(entry.name)
+            if isinstance(old, JoinEntry) and not (old.streaming or entry.streaming):
+                same = (old.query.text, old.policy, old.shares) == (entry.query.text, entry.policy, entry.shares)
+                if same:
+                    return old
             self.entries[entry.name] = entry
             return entry
 

@@ -13,23 +13,23 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.errors import CheckpointError
 from thalweg.execute.engine import Engine
 from thalweg.execute.stem import read_ipc, write_ipc
 from thalweg.plan.shares import Shares
 from thalweg.query.query import Query
+from thalweg.spark.control import Control
 from thalweg.spark.pack import NOTHING, batch_number
+from thalweg.spark.stopwatch import Stopwatch
 
-OUT_DDL = "blob binary, stats string"
 RECORD = "thalweg"
 """The part that holds what the cell itself must know: newest times, the query's fingerprint."""
 CHUNK = 1 << 16
@@ -49,6 +49,9 @@ class CellTask:
     """Microseconds of the others' time after which a silent stream no longer holds back eviction, by alias."""
     token: str
     """Of this definition of the query: what workers keep in memory belongs to it alone."""
+    control: str = ""
+    """Where orders from the driver are found, and under what name."""
+    key: str = ""
 
     def engine(self) -> Engine:
         tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
@@ -78,7 +81,8 @@ class Warm:
     """An engine and what the state store holds of it, as of the end of one batch."""
 
     engine: Engine
-    written: dict[str, bytes]
+    written: dict[str, tuple[bytes, int]]
+    """Digest and length of each part."""
     newest: dict[str, int]
     stamp: str = ""
     used: float = 0.0
@@ -94,33 +98,48 @@ def _forget(seconds: float = 900.0) -> None:
         del _warm[owner]
 
 
-class Cell(StatefulProcessor):
-    """The stateful operator of `tw.sql`."""
+class Parts(Protocol):
+    """The state of one cell: what Spark's MapState offers."""
 
-    def __init__(self, task: CellTask) -> None:
+    def exists(self) -> bool: ...
+    def getValue(self, key: tuple[str]) -> tuple[bytes] | None: ...
+    def iterator(self) -> Iterator[tuple[tuple[str], tuple[bytes]]]: ...
+    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None: ...
+    def removeKey(self, key: tuple[str]) -> None: ...
+
+
+class Cell:
+    """One cell in one batch."""
+
+    def __init__(self, task: CellTask, parts: Parts) -> None:
         self.task = task
+        self._parts = parts
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._parts = handle.getMapState("parts", "name string", "content binary")
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # type: ignore[override]
-        started = time.perf_counter()
+    def run(self, key: int, rows: Iterable[Row]) -> Iterator[tuple[bytes | None, str | None]]:
+        """Blobs of results; last, without a blob, what the board shall hear."""
+        clock = Stopwatch()
         arrived = sorted(rows, key=lambda r: (r.input, r.part))
-        owner = (self.task.token, int(key[0]))
+        clock.lap("receive")
+        owner = (self.task.token, key)
         warm, loaded = self._open(owner)
+        obey(warm.engine, self.task)
+        clock.lap("load")
         results = Results()
-        opened = time.perf_counter()
         run_batch(warm.engine, arrived, warm.newest, self.task.idle, results)
-        joined = time.perf_counter()
+        clock.lap("join")
         written = self._save(warm)
+        clock.lap("save")
         warm.used = time.monotonic()
         _warm[owner] = warm
         _forget()
-        yield from results.rows()
-        yield Row(blob=None, stats=json.dumps(
-            report(warm.engine, key=owner[1], loaded=loaded, written=written, results=results.count,
-                   seconds={"load": opened - started, "join": joined - opened, "save": time.perf_counter() - joined})
-        ))  # fmt: skip
+        for blob in results.blobs():
+            yield blob, None
+        clock.lap("send")
+        told = report(
+            warm.engine, key=key, loaded=loaded, written=written, results=results.count,
+            state=sum(size for _, size in warm.written.values()), **clock.record(),
+        )  # fmt: skip
+        yield None, json.dumps(told)
 
     def _open(self, owner: tuple[str, int]) -> tuple[Warm, str]:
         warm = _warm.pop(owner, None)
@@ -134,7 +153,7 @@ class Cell(StatefulProcessor):
         contents = {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != RECORD}
         engine = self.task.engine()
         engine.restore(contents)
-        return Warm(engine, {k: _digest(v) for k, v in contents.items()}, kept["newest"]), "state"
+        return Warm(engine, {k: (_digest(v), len(v)) for k, v in contents.items()}, kept["newest"]), "state"
 
     def _check(self, was: Mapping[str, str]) -> None:
         now = self.task.fingerprint
@@ -151,7 +170,7 @@ class Cell(StatefulProcessor):
         parts = warm.engine.snapshot()
         written = 0
         for name, content in parts.items():
-            digest = _digest(content)
+            digest = (_digest(content), len(content))
             if warm.written.get(name) != digest:
                 self._parts.updateValue((name,), (content,))
                 warm.written[name] = digest
@@ -164,6 +183,15 @@ class Cell(StatefulProcessor):
         own = json.dumps(kept).encode()
         self._parts.updateValue((RECORD,), (own,))
         return written + len(own)
+
+
+def obey(engine: Engine, task: CellTask) -> None:
+    """Pin or release routes, as the driver last ordered. An old order or none changes cost, never results."""
+    orders = Control(task.control, task.key).read().get("frozen") if task.control else None
+    if orders is None:
+        engine.thaw()
+    else:
+        engine.freeze(orders)
 
 
 class Results:
@@ -187,10 +215,6 @@ class Results:
                 held = []
         if held:
             yield write_ipc(pa.Table.from_batches(held))
-
-    def rows(self) -> Iterator[Row]:
-        for blob in self.blobs():
-            yield Row(blob=blob, stats=None)
 
 
 def run_batch(
@@ -273,8 +297,9 @@ def report(engine: Engine, **more: Any) -> dict[str, Any]:
         "batch": batch_number(),
         **more,
         "stats": engine.stats(),
-        "routes": {a: e.routes[0].route.named(names[a]) for a, e in explained.items()},
-        "why": {a: e.why for a, e in explained.items()},
+        "needed": engine.needed(),
+        "routes": {a: engine.frozen.get(a, e.routes[0].route).named(names[a]) for a, e in explained.items()},
+        "why": {a: "frozen" if a in engine.frozen else e.why for a, e in explained.items()},
         "events": [e.record() for e in engine.drain()],
     }
 
@@ -287,8 +312,9 @@ def batch_cell(task: CellTask) -> Any:
     """The same for a batch job: all rows of a cell at once, for groupBy().applyInArrow()."""
 
     def run(table: pa.Table) -> pa.Table:
-        started = time.perf_counter()
+        clock = Stopwatch()
         arrived = [Row(**r) for r in table.to_pylist()]
+        clock.lap("receive")
         engine, results = task.engine(), Results()
         streams = {a for a, f in engine.feeds.items() if f.clock is not None}
         for row in arrived:
@@ -296,9 +322,10 @@ def batch_cell(task: CellTask) -> Any:
                 engine.push(row.input, read_ipc(row.blob))
         ours = sorted((r for r in arrived if r.input in streams), key=lambda r: (r.input, r.part))
         run_whole(engine, ours, results)
+        clock.lap("join")
         lines: list[tuple[bytes | None, str | None]] = [(blob, None) for blob in results.blobs()]
         lines.append((None, json.dumps(report(engine, key=0, loaded="new", written=0, results=results.count,
-                                              seconds={"join": time.perf_counter() - started}))))  # fmt: skip
+                                              **clock.record()))))  # fmt: skip
         return pa.table({"blob": pa.array([b for b, _ in lines], pa.binary()),
                          "stats": pa.array([s for _, s in lines], pa.string())})  # fmt: skip
 

@@ -1,8 +1,8 @@
 """Grouping keys for cells that land in distinct partitions.
 
-Spark puts an integer key into partition pmod(murmur3(key), partitions), so 0, 1, 2 may well share one. The key of a
-cell depends only on its number and the number of partitions: cell 0 keeps its key when the number of cells changes, and
-so notices the change.
+Spark puts an integer key into partition pmod(murmur3(key), partitions), so 0, 1, 2 may well share one. Keys depend on
+the number of cells alone: state is found again whatever the session's number of partitions is by then. Cell 0 has the
+same key always, and so notices when the number of cells changes.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ def murmur3(value: int, seed: int = 42) -> int:
     return h - (1 << 32) if h >= 1 << 31 else h
 
 
-def cell_keys(cells: int, partitions: int) -> list[int]:
-    """A key for each cell; consecutive cells go to consecutive partitions.
+def cell_keys(cells: int) -> list[int]:
+    """A key for each cell, such that they fall into distinct partitions where there are as many, or a multiple.
 
-    >>> keys = cell_keys(4, 4)
-    >>> sorted(murmur3(k) % 4 for k in keys)
-    [0, 1, 2, 3]
+    >>> keys = cell_keys(4)
+    >>> keys[0], sorted(murmur3(k) % 4 for k in keys)
+    (0, [0, 1, 2, 3])
     """
-    found: list[int] = []
-    taken: set[int] = set()
-    for cell in range(cells):
-        candidate = 0
-        while candidate in taken or murmur3(candidate) % partitions != cell % partitions:
-            candidate += 1
-        taken.add(candidate)
-        found.append(candidate)
+    found, taken = [0], {murmur3(0) % cells}
+    candidate = 0
+    while len(found) < cells:
+        candidate += 1
+        if murmur3(candidate) % cells not in taken:
+            taken.add(murmur3(candidate) % cells)
+            found.append(candidate)
     return found
+
+
+def tasks(cells: int, partitions: int) -> int:
+    """How many of a shuffle's tasks have a cell to run."""
+    return len({murmur3(k) % partitions for k in cell_keys(cells)})

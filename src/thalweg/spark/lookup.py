@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from thalweg.execute.engine import Engine
-from thalweg.spark.cell import CellTask, report
+from thalweg.spark.cell import CellTask, obey, report
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -36,6 +36,7 @@ class LookupTask:
         schema = to_arrow_schema(self.schema, timezone="UTC")
         key = self.cell.token
         engine = _engines.pop(key, None) or self.cell.engine()
+        obey(engine, self.cell)
         before = engine.stats()
         rows = results = 0
         for batch in batches:

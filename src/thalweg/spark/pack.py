@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +20,14 @@ from thalweg import optimize
 from thalweg.execute.filtercell import FilterCell
 from thalweg.execute.placing import Placing
 from thalweg.execute.shape import Shape
-from thalweg.execute.stem import read_ipc, write_ipc
+from thalweg.execute.stem import write_ipc
 from thalweg.execute.times import Clock
-from thalweg.plan import Operator, Pipeline
+from thalweg.plan import Operator, Pipeline, Route
 from thalweg.plan.shares import Shares
 from thalweg.query.query import Query
+from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
+from thalweg.spark.stopwatch import Stopwatch
 
 NOTHING = -(1 << 63)
 PACKED = pa.schema(
@@ -50,12 +51,14 @@ class PackTask:
     alias: str
     tick: str
     shares: Shares
-    partitions: int
     policy: str
     seed: int
+    control: str
+    """Where orders from the driver are found, and under what name."""
+    key: str
 
     def run(self, batches: Batches) -> Batches:
-        started = time.perf_counter()
+        watch = Stopwatch()
         shape = Shape(self.query, prefiltered=True, leave=True)
         i = shape.number[self.alias]
         spec = shape.query.inputs[i].spec
@@ -66,6 +69,7 @@ class PackTask:
         cells: list[list[pa.RecordBatch]] = [[] for _ in range(self.shares.cells)]
         newest, rows = NOTHING, 0
         for batch in batches:
+            watch.lap("source")
             if not batch.num_rows:
                 continue
             rows += batch.num_rows
@@ -78,19 +82,25 @@ class PackTask:
                 batch = sieve.feed(batch)
             for cell, part in split(batch, placing):
                 cells[cell].append(part)
+            watch.lap("pack")
+        watch.lap("source")
         if not rows:
             return
         report: dict[str, Any] = {
             "stage": "pack", "batch": batch_number(), "input": self.alias, "rows": rows,
-            "sent": sum(b.num_rows for c in cells for b in c), "seconds": time.perf_counter() - started,
+            "sent": sum(b.num_rows for c in cells for b in c),
         }  # fmt: skip
+        report["heavy"] = placing.heavy()
+        report["cells"] = [sum(b.num_rows for b in c) for c in cells]
         if sieve is not None:
-            _learned[self._key] = sieve.policy.snapshot()
+            if not sieve.frozen:
+                _learned[self._key] = sieve.policy.snapshot()
             report |= {
-                "filters": sieve.pipeline.names, "tally": sieve.tally.record(), "route": list(sieve.policy.plan.route),
+                "filters": sieve.pipeline.names, "tally": sieve.tally.record(),
+                "route": list(sieve.frozen or sieve.policy.plan.route),
                 "events": [e.record() for e in sieve.events],
             }  # fmt: skip
-        yield self._packed(cells, newest, report)
+        yield self._packed(cells, newest, report, watch)
 
     @property
     def _key(self) -> str:
@@ -105,16 +115,20 @@ class PackTask:
         policy = optimize.make(self.policy, pipeline, self.seed)
         if self._key in _learned:
             policy.restore(_learned[self._key])
-        return FilterCell(pipeline, judges, policy)
+        frozen = Control(self.control, self.key).read().get("filters", {}).get(self.alias)
+        return FilterCell(pipeline, judges, policy, frozen=Route(tuple(frozen)) if frozen else None)
 
-    def _packed(self, cells: list[list[pa.RecordBatch]], newest: int, stats: dict[str, Any]) -> pa.RecordBatch:
+    def _packed(
+        self, cells: list[list[pa.RecordBatch]], newest: int, stats: dict[str, Any], watch: Stopwatch
+    ) -> pa.RecordBatch:
         task = TaskContext.get()
         part = task.partitionId() if task else 0
         lines: list[tuple[Any, ...]] = []
-        for key, parts in zip(cell_keys(self.shares.cells, self.partitions), cells, strict=True):
+        for key, parts in zip(cell_keys(self.shares.cells), cells, strict=True):
             content = write_ipc(pa.Table.from_batches(parts)) if parts else None
             lines.append((key, self.alias, part, sum(b.num_rows for b in parts), newest, content, None))
-        lines.append((0, self.alias, part, 0, newest, None, json.dumps(stats)))
+        watch.lap("pack")
+        lines.append((0, self.alias, part, 0, newest, None, json.dumps(stats | watch.record())))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*lines, strict=True), PACKED, strict=True)],
             schema=PACKED,
@@ -154,16 +168,5 @@ def packer(task: PackTask) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         return task.run(batches)
-
-    return run
-
-
-def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
-    """Turns blobs of results back into rows of the given Arrow schema."""
-
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            for content in batch.column("blob").to_pylist():
-                yield from read_ipc(content).cast(schema).to_batches()
 
     return run

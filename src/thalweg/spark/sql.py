@@ -7,6 +7,7 @@ pack, adaptively; windows, keys and the rest in the cells. One stream with table
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -31,9 +32,12 @@ from thalweg.query.bind import bind
 from thalweg.query.inputs import StreamInput, TableInput
 from thalweg.query.query import Query, Source
 from thalweg.spark.board import METRIC, JoinEntry, board
-from thalweg.spark.cell import OUT_DDL, Cell, CellTask, batch_cell
+from thalweg.spark.cell import CellTask, batch_cell
+from thalweg.spark.control import CONF, Control, default_folder
 from thalweg.spark.lookup import LookupTask, looker
-from thalweg.spark.pack import PACKED_DDL, PackTask, packer, unpack
+from thalweg.spark.pack import PACKED_DDL, PackTask, packer
+from thalweg.spark.processor import OUT_DDL, CellProcessor
+from thalweg.spark.unpack import unpack
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -125,7 +129,9 @@ class _Build:
         wanted = cells if cells is not None else _cores(spark)
         if wanted < 1:
             raise DefinitionError(f"{wanted} cells", hint="at least one")
-        self.shares, self.why = sharing.for_query(query, wanted)
+        self.shares, self.why = sharing.for_query(query, wanted, self._rates())
+        self.control = spark.conf.get(CONF, None) or default_folder()
+        self.key = f"sql-{name}-{hashlib.blake2b(query.text.encode(), digest_size=6).hexdigest()}"
         times = [i.spec for i in query.streams]
         self.tick = tick_of(times) if times else "us"
         self.types = {
@@ -133,6 +139,14 @@ class _Build:
         }  # fmt: skip
 
     # Inputs
+
+    def _rates(self) -> list[float] | None:
+        """Declared rates; an input without one is taken to be as fast as the others are on average."""
+        given = {a: f.rate for a, f in self.frames.items() if isinstance(f, StreamInput) and f.rate is not None}
+        if not given:
+            return None
+        mean = sum(given.values()) / len(given)
+        return [given.get(i.alias, mean) for i in self.query.inputs]
 
     def _prepared(self, alias: str) -> DataFrame:
         """An input with its plain SQL conjuncts applied, cut to the columns that matter."""
@@ -167,21 +181,23 @@ class _Build:
 
     def join(self) -> DataFrame:
         sent = [i.alias for i in self.query.inputs if i.is_stream or not self.streaming]
-        entry = self._register("cells")
+        routed = self._cell_query(set(sent))
+        entry = self._register("cells", routed)
         packs = []
         for alias in sent:
-            pack = PackTask(self.query, alias, self.tick, self.shares, self.partitions, self.policy, self.seed)
+            pack = PackTask(self.query, alias, self.tick, self.shares, self.policy, self.seed, self.control, self.key)
             packs.append(self._prepared(alias).mapInArrow(packer(pack), PACKED_DDL))
         packed = self._observed(reduce(DataFrame.unionByName, packs), "pack", entry)
         tables = self._tables() if self.streaming else {}
         idle = {
             a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None
         }  # fmt: skip
-        task = CellTask(self._cell_query(set(sent)), self.policy, self.seed, self.shares, tables, idle, self.token)
+        task = CellTask(routed, self.policy, self.seed, self.shares, tables, idle, self.token,
+                        self.control, self.key)  # fmt: skip
         grouped = packed.groupBy("key")
         if self.streaming:
             self._use_rocksdb()
-            cells = grouped.transformWithState(Cell(task), OUT_DDL, "append", "none")
+            cells = grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none")
         else:
             cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
         results = self._observed(cells, "cell", entry)
@@ -190,19 +206,23 @@ class _Build:
 
     def lookup(self) -> DataFrame:
         """One stream, tables: every task joins its own rows."""
-        entry = self._register("no cells")
+        entry = self._register("no cells", self.query)
         (stream,) = self.query.streams
         flat = self._flat()
-        cell = CellTask(self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.token)
+        cell = CellTask(
+            self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.token, self.control, self.key
+        )
         task = LookupTask(cell, stream.alias, flat)
         out = StructType([*flat.fields, StructField("stats", StringType())])
         looked = self._prepared(stream.alias).mapInArrow(looker(task), out)
         return self._selected(self._observed(looked, "cell", entry))
 
-    def _register(self, kind: str) -> JoinEntry:
-        return board.register_join(
-            JoinEntry(self.name, self.policy, self.query, self.shares, self.why, kind, self.streaming, self.shape.left)
-        )
+    def _register(self, kind: str, routed: Query) -> JoinEntry:
+        entry = JoinEntry(
+            self.name, self.policy, self.query, self.shares, self.why, kind, self.streaming, self.shape.left,
+            Control(self.control, self.key), self.partitions, routed,
+        )  # fmt: skip
+        return board.register_join(entry)
 
     def _observed(self, df: DataFrame, stage: str, entry: JoinEntry) -> DataFrame:
         stats = F.collect_list("stats").alias("stats")

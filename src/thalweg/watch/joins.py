@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 import pandas as pd
 
+from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.execute.shape import Shape
+from thalweg.optimize import shares as sharing
+from thalweg.plan import Event, Route
+from thalweg.profile.heavy import heavy
 from thalweg.spark.board import JoinEntry, board
+from thalweg.spark.keys import tasks
 from thalweg.watch.handle import EVENT_COLUMNS
 
 STAT_COLUMNS = [
-    "batch", "cell", "input", "rows in", "late", "stored", "bytes", "work", "profiling work", "results", "route",
-    "load", "join", "save", "written",
+    "batch", "cell", "input", "rows in", "late", "stored", "needed", "bytes", "work", "profiling work", "results",
+    "route", "load", "join", "save", "written", "state",
 ]  # fmt: skip
+STAGES = ["batch", "rows", "trigger", "source", "pack", "shuffle", "cell", "sink", "spark"]
+INSIDE = ["receive", "load", "join", "save", "send"]
+"""What a cell's time is made of, on average over cells."""
 
 
 class JoinHandle:
@@ -47,8 +57,9 @@ class JoinHandle:
                 seconds = r["seconds"]
                 rows.append(
                     (r["batch"], r["key"], alias, values["rows in"], r["stats"]["sources"][alias]["late"], values["stored"],
-                     values["bytes"], values["work"], values["profiling work"], r["results"], r["routes"].get(alias, ""),
-                     seconds.get("load"), seconds.get("join"), seconds.get("save"), r["written"])
+                     r["needed"].get(alias, values["stored"]), values["bytes"], values["work"], values["profiling work"],
+                     r["results"], r["routes"].get(alias, ""), seconds.get("load"), seconds.get("join"),
+                     seconds.get("save"), r["written"], r.get("state", 0))
                 )  # fmt: skip
         return pd.DataFrame(rows, columns=STAT_COLUMNS)
 
@@ -60,7 +71,68 @@ class JoinHandle:
             for r in self._reports(stage)
             for event in r.get("events", ())
         ]
-        return pd.DataFrame(rows, columns=EVENT_COLUMNS)
+        return pd.DataFrame(rows + self._entry.decisions, columns=EVENT_COLUMNS)
+
+    def stages(self) -> pd.DataFrame:
+        """Seconds by the wall of each batch, by stage; and what the cells' part is made of.
+
+        source: finding new data and reading it; pack: filtering, placing, packing; shuffle: from the last packed row to
+        the first cell at work; cell: from the first to the last cell; sink: what is left of running the batch (unpacking
+        what came last, writing, collecting); spark: planning and Spark's own logs. Clocks of several machines may differ.
+        """
+        packs, cells = _by_batch(self._reports("pack")), _by_batch(self._reports("cell"))
+        with self._entry.lock:
+            progress = dict(self._entry.progress)
+        rows = [_stages(b, progress[b], packs[b], cells[b]) for b in progress if b in packs and b in cells]
+        return pd.DataFrame(rows, columns=[*STAGES, *INSIDE])
+
+    def plan(self) -> dict[str, str]:
+        """The probe order of each stream's tuples, as most cells have it."""
+        counts: dict[str, dict[str, int]] = {}
+        for c in self._newest():
+            for alias, route in c["routes"].items():
+                counts.setdefault(alias, {})[route] = counts.setdefault(alias, {}).get(route, 0) + 1
+        return {alias: max(routes, key=lambda r: routes[r]) for alias, routes in counts.items()}
+
+    def freeze(self, orders: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Pin the present orders of each cell and of the filters before it, from the next batch on; or, for some
+        streams, the given orders of operator names: `freeze({"s1": ["s3", "s2"]})`."""
+        checked = {a: list(names) for a, names in (orders or {}).items()}
+        self._check(checked)
+        filters = {r["input"]: r["route"] for r in self._reports("pack") if "route" in r}
+        before = self.plan()
+        self._entry.control.write(frozen=checked, filters=filters)
+        self._decided("freeze", before, before | {a: " → ".join(names) for a, names in checked.items()})
+
+    def thaw(self) -> None:
+        """Let the policies decide again, from what they had learned."""
+        before = self.plan()
+        self._entry.control.write(frozen=None, filters={})
+        self._decided("thaw", before, before)
+
+    def _check(self, orders: Mapping[str, Sequence[str]]) -> None:
+        """An order that can't be is an error here, not in a worker."""
+        shape = Shape(self._entry.routed, prefiltered=True, leave=True)
+        for alias, wanted in orders.items():
+            if alias not in shape.number:
+                raise DefinitionError(f"the query has no input '{alias}'", hint=did_you_mean(alias, shape.number))
+            pipeline = shape.pipeline(shape.number[alias])
+            names = pipeline.names
+            for name in wanted:
+                if name not in names:
+                    raise DefinitionError(f"tuples of '{alias}' visit no '{name}'", hint=did_you_mean(name, names))
+            if not pipeline.allows(Route(tuple(names.index(n) for n in wanted))):
+                raise DefinitionError(
+                    f"an order for '{alias}' names every operator once, each when a predicate connects it",
+                    hint=f"for example {names}",
+                )
+
+    def _decided(self, kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        for alias in after:
+            event = Event(
+                "user", kind, 0, 0, f"{alias}: {before.get(alias, '')}", f"{alias}: {after[alias]}", "asked for"
+            )
+            self._entry.decisions.append({"batch": None, "partition": None, **event.record()})
 
     def explain(self) -> JoinExplanation:
         """How the query is cut and routed, and what it keeps."""
@@ -93,11 +165,39 @@ def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, An
     lines += _cut(entry, packs)
     lines.append("")
     lines += _inputs(entry, cells)
+    lines += _state(entry, cells)
     routes = _routes(cells)
     if routes:
         lines += ["", *routes]
     lines += ["", *_predicates(entry)]
     return "\n".join(lines)
+
+
+def _by_batch(reports: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for r in reports:
+        found.setdefault(r["batch"], []).append(r)
+    return found
+
+
+def _stages(
+    batch: int, progress: Mapping[str, int], packs: list[dict[str, Any]], cells: list[dict[str, Any]]
+) -> tuple[float, ...]:
+    ms = {k: v / 1000 for k, v in progress.items()}
+    finding = ms.get("latestOffset", 0.0) + ms.get("getBatch", 0.0)
+    packing = max(p["ended"] for p in packs) - min(p["began"] for p in packs)
+    reading = sum(p["seconds"].get("source", 0.0) for p in packs)
+    share = reading / max(reading + sum(p["seconds"].get("pack", 0.0) for p in packs), 1e-9)
+    shuffle = min(c["began"] for c in cells) - max(p["ended"] for p in packs)
+    joining = max(c["ended"] for c in cells) - min(c["began"] for c in cells)
+    running = ms.get("addBatch", 0.0)
+    sink = max(running - packing - shuffle - joining, 0.0)
+    inside = [sum(c["seconds"].get(k, 0.0) for c in cells) / len(cells) for k in INSIDE]
+    trigger = ms.get("triggerExecution", 0.0)
+    return (
+        batch, sum(p["rows"] for p in packs), trigger, finding + packing * share, packing * (1 - share), shuffle,
+        joining, sink, max(trigger - running - finding, 0.0), *inside,
+    )  # fmt: skip
 
 
 def _results(cells: list[dict[str, Any]]) -> int:
@@ -113,17 +213,62 @@ def _cut(entry: JoinEntry, packs: list[dict[str, Any]]) -> list[str]:
     rows, sent = sum(p["rows"] for p in packs), sum(p["sent"] for p in packs)
     if rows:
         lines.append(f"copied      {sent:,} rows sent to cells for {rows:,} read: {sent / rows:.2f} copies of a row")
+        lines += _better_cut(entry, packs) + _balance(entry, packs)
+    busy = tasks(entry.shares.cells, entry.partitions)
+    if entry.streaming and (busy < entry.shares.cells or entry.partitions > entry.shares.cells):
+        lines.append(
+            f"tasks       {entry.shares.cells} cells in {busy} of {entry.partitions} tasks: set "
+            f"spark.sql.shuffle.partitions={entry.shares.cells} before a new checkpoint is begun"
+        )
+    return lines
+
+
+def _better_cut(entry: JoinEntry, packs: list[dict[str, Any]]) -> list[str]:
+    """What the measured rates would say. The cut itself never changes under a checkpoint."""
+    seen = {i.alias: sum(p["rows"] for p in packs if p["input"] == i.alias) for i in entry.query.inputs}
+    rates = [float(seen[i.alias]) for i in entry.query.inputs]
+    best, _ = sharing.for_query(entry.query, entry.shares.cells, rates)
+    here, there = (sharing.copied(entry.query, s, rates) for s in (entry.shares, best))
+    if not entry.streaming or there > 0.95 * here:
+        return []
+    told = ", ".join(f"{a} {n:,}" for a, n in seen.items() if n)
+    return [
+        f"rates       measured rows ({told}) ask for another cut, with {there / here:.0%} of the rows sent: declare them "
+        "with tw.stream(..., rate=) and begin a new checkpoint"
+    ]
+
+
+def _balance(entry: JoinEntry, packs: list[dict[str, Any]]) -> list[str]:
+    """How evenly cells are loaded, and the key values that keep them from being so."""
+    loads = [sum(column) for column in zip(*(p["cells"] for p in packs), strict=True)]
+    if len(loads) < 2 or not sum(loads):
+        return []
+    lines = [f"balance     the busiest cell gets {max(loads) * len(loads) / sum(loads):.2f} x the mean"]
+    added: dict[str, dict[str, Any]] = {}
+    for record in (h for p in packs for h in p["heavy"]):
+        total = added.setdefault(record["column"], {"share": record["share"], "sampled": 0, "values": {}})
+        total["sampled"] += record["sampled"]
+        for value, count in record["values"]:
+            total["values"][value] = total["values"].get(value, 0) + count
+    for column, total in added.items():
+        values = sorted(total["values"].items(), key=lambda v: -v[1])
+        for value, share in heavy(total | {"values": values}):
+            lines.append(
+                f"heavy       {column} = {value} has {share:.0%} of the rows, where a part should get "
+                f"{1 / total['share']:.0%}; one value is never split"
+            )
     return lines
 
 
 def _inputs(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
-    table = [("input", "window", "rows in", "late", "stored", "bytes", "probe work")]
+    table = [("input", "window", "rows in", "late", "stored", "needed", "bytes", "probe work")]
     for i in entry.query.inputs:
         values = [c["stats"]["inputs"][i.alias] for c in cells]
         late = sum(c["stats"]["sources"][i.alias]["late"] for c in cells)
         table.append(
             (i.alias, _window(i), f"{sum(v['rows in'] for v in values):,}", f"{late:,}",
-             f"{sum(v['stored'] for v in values):,}", f"{sum(v['bytes'] for v in values):,}",
+             f"{sum(v['stored'] for v in values):,}", f"{_needed(entry, cells, i.alias):,}",
+             f"{sum(v['bytes'] for v in values):,}",
              f"{sum(v['work'] + v['profiling work'] for v in values):,.0f}")
         )  # fmt: skip
     widths = [max(len(r[k]) for r in table) for k in range(len(table[0]))]
@@ -131,6 +276,27 @@ def _inputs(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
         "  ".join(c.ljust(w) if k < 2 else c.rjust(w) for k, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
         for r in table
     ]
+
+
+def _state(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
+    streams = [i.alias for i in entry.query.inputs if i.is_stream]
+    stored = sum(c["stats"]["inputs"][a]["stored"] for c in cells for a in streams)
+    least = sum(_needed(entry, cells, a) for a in streams)
+    if entry.kind == "no cells" or not entry.streaming or not least:
+        return []
+    size = sum(c["state"] for c in cells)
+    return [
+        f"state       {stored:,} rows, {stored / least:.2f} x the {least:,} that the windows need; {size:,} bytes in the "
+        f"state store, {size * least // max(stored, 1):,} for those alone"
+    ]
+
+
+def _needed(entry: JoinEntry, cells: list[dict[str, Any]], alias: str) -> int:
+    """Rows of an input that its window still needs, each counted once however many cells have it."""
+    number = [i.alias for i in entry.query.inputs].index(alias)
+    copies = entry.shares.replication(sharing.classes(entry.query)[number]) if entry.shares.sizes else 1
+    total = sum(c["needed"].get(alias, c["stats"]["inputs"][alias]["stored"]) for c in cells)
+    return int(total / copies)
 
 
 def _window(i: Any) -> str:

@@ -1,26 +1,38 @@
-"""A streaming join from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS
-POLICY.
+"""A streaming join from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS POLICY.
 
-Prints `batch N` when a micro-batch is committed and `done` at the end.
+With a folder in FAULTS, one task of a cell fails once and one worker dies once, in mid-batch. A MASTER that begins with
+`connect:` starts a Spark Connect server. Prints `batch N` when a micro-batch is committed and `done` at the end.
 """
 
 import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 sys.path.insert(0, os.getcwd())
 folder, out, checkpoint, master, name, cells, policy = sys.argv[1:8]
-
-from pathlib import Path  # noqa: E402
+faults = os.environ.get("FAULTS")
 
 from pyspark import cloudpickle  # noqa: E402
 from tests.spark import joinshapes  # noqa: E402
+from tests.spark.conftest import QUICK_JVM  # noqa: E402
 
 import thalweg as tw  # noqa: E402
+from thalweg.spark.session import LOCAL  # noqa: E402
 
 cloudpickle.register_pickle_by_value(joinshapes)
-spark = tw.session(spark_master=master, spark_sql_shuffle_partitions=2)
+remote = master.startswith("connect:")
+if remote:
+    os.environ["SPARK_REMOTE"] = master.removeprefix("connect:")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+options = {
+    "spark_master": master,
+    "spark_driver_extraJavaOptions": f"{LOCAL['spark.driver.extraJavaOptions']} {QUICK_JVM}",
+}
+spark = tw.session(
+    spark_sql_shuffle_partitions=2, spark_thalweg_control=checkpoint + "-control", **({} if remote else options)
+)
 shape = joinshapes.SHAPES[name]
 inputs = {}
 for stream in shape.streams:
@@ -30,7 +42,11 @@ if shape.table:
     inputs["names"] = spark.createDataFrame(joinshapes.NAMES)
 if "odd(" in shape.ours:
     inputs["odd"] = joinshapes.odd
-df = tw.sql(shape.ours, cells=int(cells), policy=policy, name="killed", **inputs)
+text = shape.ours
+if faults:
+    inputs["trouble"] = joinshapes.troubled(faults)
+    text = text.replace("WHERE ", "WHERE trouble(a.id, b.id) AND ", 1)
+df = tw.sql(text, cells=int(cells), policy=policy, name="killed", **inputs)
 query = df.writeStream.format("parquet").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(out)
 
 
@@ -48,5 +64,6 @@ threading.Thread(target=tell, daemon=True).start()
 query.awaitTermination()
 if query.exception():
     raise query.exception()
+print("results", int(tw.query("killed").stats().results.sum()), flush=True)
 print("done", flush=True)
 spark.stop()

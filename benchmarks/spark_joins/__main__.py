@@ -1,0 +1,122 @@
+"""`python -m benchmarks.spark_joins [--quick]`: the whole comparison, from making the data to the report."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from benchmarks.spark_joins import flink
+from benchmarks.spark_joins.onspark import HDFS, OURS, PROVIDER, ROCKSDB, SPARK, Run, ours, run, session, sparks
+from benchmarks.spark_joins.report import Report
+from benchmarks.spark_joins.streams import Feed, head, make
+
+HERE = Path(__file__).parent
+DATA = Path("out/benchmarks/spark_joins")
+SIZES = {50_000: 7, 200_000: 5, 800_000: 5}
+"""Rows of a batch, and how many batches."""
+SMALL = 10_000
+"""Rows of a batch where latency is looked at."""
+
+
+class WrongAnswer(Exception):
+    """Two contenders disagree: nothing is worth timing then."""
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="Smaller batches and fewer of them; a few minutes.")] = False,
+    limit: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 420.0,
+    only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Where the report goes; a quick one stays in out/.")] = None,
+) -> None:
+    console = Console()
+    sizes = {20_000: 4, 50_000: 4} if quick else SIZES
+    folder = out or (DATA if quick or only else HERE)
+    bench = Bench(console, limit)
+    with console.status("warming up") as status:
+        bench.tell = status.update
+        bench.warm_up()
+        for shape in ("clique", "common key"):
+            if only not in shape:
+                continue
+            for k, (batch, batches) in enumerate(sizes.items()):
+                # Spark's joins take minutes where ours take seconds: the largest batches are not for them.
+                bench.compare(shape, batch, batches, rival=k < len(sizes) - 1)
+                bench.report.write(folder)  # what is there so far, should the rest be cut off
+        if not only:
+            bench.latency(SMALL, 6 if quick else 16)
+            bench.report.flink = flink.installed()
+    bench.spark.stop()
+    bench.report.show(console)
+    bench.report.write(folder)
+    console.print(f"written to {folder / 'results.md'} and results.json")
+
+
+class Bench:
+    def __init__(self, console: Console, limit: float) -> None:
+        self.console, self.limit = console, limit
+        self.report = Report()
+        self.spark: SparkSession = session(2)
+        self.tell = console.print
+
+    def warm_up(self) -> None:
+        """Compile and import before anything is timed."""
+        shutil.rmtree(DATA, ignore_errors=True)
+        feed = make("clique", 20_000, 6, DATA)
+        self._ours(feed, 2)
+
+    def compare(self, shape: str, batch: int, batches: int, *, rival: bool) -> None:
+        """Both numbers of cells, and Spark's own joins where they can be waited for; answers must be equal."""
+        feed = make(shape, batch, batches, DATA)
+        self.report.note_load()
+        runs = [self._ours(feed, cells) for cells in (2, 1)]
+        if rival:
+            theirs = self._sparks(feed)
+            if theirs.cut_off and theirs.triggers:
+                # Only the answer of the batches that Spark finished can be compared.
+                part = head(feed, len(theirs.triggers))
+                self._equal(self._ours(part, 2), theirs)
+                shutil.rmtree(part.folder)
+            elif theirs.triggers:
+                self._equal(runs[0], theirs)
+            runs.append(theirs)
+        self._equal(runs[0], runs[1])
+        known = (feed.workload.count, feed.workload.checksum)
+        if known[0] is not None and runs[0].answer != known:
+            raise WrongAnswer(f"{shape}, {batch:,} rows a batch: {runs[0].answer}, known is {known}")
+        self.report.runs += runs
+        shutil.rmtree(feed.folder)
+
+    def latency(self, batch: int, batches: int) -> None:
+        feed = make("clique", batch, batches, DATA)
+        self.report.note_load()
+        self.report.small = [self._ours(feed, cells) for cells in (2, 1)]
+        shutil.rmtree(feed.folder)
+
+    def _ours(self, feed: Feed, cells: int) -> Run:
+        self.spark.conf.set("spark.sql.shuffle.partitions", cells)
+        self.spark.conf.set(PROVIDER, ROCKSDB)
+        return run(
+            self.spark, OURS, feed, cells, lambda: ours(self.spark, feed, cells), DATA / "check", self.limit, self.tell
+        )
+
+    def _sparks(self, feed: Feed) -> Run:
+        """With the state store that was faster for this query when both were tried: the one that Spark has by default."""
+        self.spark.conf.set("spark.sql.shuffle.partitions", 2)
+        self.spark.conf.set(PROVIDER, HDFS)
+        return run(self.spark, SPARK, feed, 2, lambda: sparks(self.spark, feed), DATA / "check", self.limit, self.tell)
+
+    def _equal(self, one: Run, other: Run) -> None:
+        if one.answer != other.answer:
+            raise WrongAnswer(
+                f"{one.feed}, {one.batch:,} rows a batch: {one.who} in {one.cells} cells says {one.answer}, "
+                f"{other.who} in {other.cells} says {other.answer}"
+            )
+
+
+if __name__ == "__main__":
+    typer.run(main)

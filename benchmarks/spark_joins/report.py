@@ -1,0 +1,205 @@
+"""What is said about a run: a table in the terminal, JSON for machines, Markdown and a plot for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.spark_joins.onspark import OURS, SPARK, Run
+
+TARGETS = {"times Spark, clique": 50.0, "rows/s, 2 cells": 250_000.0}
+PARTS = ("source", "pack", "shuffle", "cell", "sink", "spark")
+
+
+@dataclass
+class Report:
+    runs: list[Run] = field(default_factory=list)
+    small: list[Run] = field(default_factory=list)
+    """Runs with small batches, for the break-down of latency."""
+    load: list[float] = field(default_factory=list)
+    flink: bool = False
+
+    def note_load(self) -> None:
+        self.load.append(round(os.getloadavg()[0], 1))
+
+    def rate(self, shape: str, who: str, batch: int | None = None, cells: int = 2) -> float | None:
+        found = [r for r in self.runs if (r.feed, r.who, r.cells) == (shape, who, cells) and r.triggers]
+        if batch is not None:
+            found = [r for r in found if r.batch == batch]
+        return found[-1].rows_per_second if found else None
+
+    def best(self, shape: str, who: str, clock: str = "rows_per_second") -> float | None:
+        """The most that a contender reached, over all sizes of batches and numbers of cells."""
+        rates = [float(getattr(r, clock)) for r in self.runs if (r.feed, r.who) == (shape, who) and len(r.triggers) > 1]
+        return max(rates, default=None)
+
+    def ratio(self, shape: str, clock: str = "rows_per_second") -> float | None:
+        """The best of ours against the best of Spark's."""
+        mine, theirs = self.best(shape, OURS, clock), self.best(shape, SPARK, clock)
+        return mine / theirs if mine and theirs else None
+
+    # Terminal.
+
+    def show(self, console: Console) -> None:
+        for shape in dict.fromkeys(r.feed for r in self.runs):
+            table = Table(title=shape)
+            for name in HEAD:
+                table.add_column(name, justify="left" if name == "who" else "right")
+            for r in self.runs:
+                if r.feed == shape and r.triggers:
+                    table.add_row(*cells_of(r))
+            console.print(table)
+        for line in self.verdicts():
+            console.print("  " + line.replace("**", ""))
+
+    # Files.
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        record = {
+            "when": datetime.now(UTC).isoformat(timespec="minutes"), "machine": machine(), "load": self.load,
+            "flink": self.flink, "runs": [asdict(r) for r in self.runs], "small": [asdict(r) for r in self.small],
+        }  # fmt: skip
+        (folder / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+        self.plot(folder / "spark_joins.png")
+        (folder / "results.md").write_text("\n".join(self.markdown()) + "\n")
+
+    def verdicts(self) -> list[str]:
+        lines = []
+        for shape, target in (("clique", TARGETS["times Spark, clique"]), ("common key", None)):
+            wall, processor = self.ratio(shape), self.ratio(shape, "rows_per_processor_second")
+            if wall is not None and processor is not None:
+                verdict = f"; target {target:.0f} x, {met(wall, target)}" if target else ""
+                lines.append(
+                    f"**{shape}: {wall:.0f} x the rows/s of Spark's own joins, {processor:.0f} x per processor second** (the "
+                    f"best batch size of each{verdict}). At batches of the same size: {self._same_size(shape)}."
+                )
+        for shape in ("clique", "common key"):
+            rate = self.rate(shape, OURS)
+            if rate is not None:
+                batch = max(r.batch for r in self.runs if r.feed == shape and r.who == OURS)
+                target = TARGETS["rows/s, 2 cells"]
+                lines.append(
+                    f"**{shape}: {rate:,.0f} input rows/s at {batch:,} rows a batch, 2 cells**; target {target:,.0f}, "
+                    f"{met(rate, target)}."
+                )
+        return lines
+
+    def _same_size(self, shape: str) -> str:
+        told = []
+        for theirs in self.runs:
+            mine = [r for r in self.runs if (r.feed, r.who, r.batch, r.cells) == (shape, OURS, theirs.batch, 2)]
+            if theirs.feed == shape and theirs.who == SPARK and len(theirs.triggers) > 1 and mine:
+                told.append(f"{mine[0].rows_per_second / theirs.rows_per_second:.1f} x at {theirs.batch:,} rows")
+        return ", ".join(told)
+
+    def markdown(self) -> list[str]:
+        lines = [
+            "# Joins on Spark", "",
+            f"Made by `python -m benchmarks.spark_joins` on {datetime.now(UTC):%Y-%m-%d}; {machine()}, `local[2]`; load average "
+            f"{min(self.load):.1f} to {max(self.load):.1f} on {os.cpu_count()} cores while it ran: what others ran at the same "
+            "time took its share of both contenders' seconds. Rows/s are input rows over the median trigger (all of it: finding "
+            "files, running, Spark's logs), without the first quarter of the batches. Files and sink (noop) are the same; answers "
+            "(count and weighted sum of times) were equal. Rows per processor second count the time of all processes, JVM "
+            "included. Spark's own joins run with its default state store, and not at the largest batches.", "",
+            *[f"- {line}" for line in self.verdicts()],
+            f"- PyFlink: {'installed, but not part of this run' if self.flink else 'not installed, not compared'}.",
+            "", "![rows per second](spark_joins.png)",
+        ]  # fmt: skip
+        for shape in dict.fromkeys(r.feed for r in self.runs):
+            lines += ["", f"## {shape}", "", "| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 1)]
+            lines += ["| " + " | ".join(cells_of(r)) + " |" for r in self.runs if r.feed == shape and r.triggers]
+        if self.small:
+            lines += ["", f"## Latency at {self.small[0].batch:,} rows a batch", "", *self._latency()]
+        lines += ["", "## Where the time goes at the largest batches", "", *self._parts(self._largest())]
+        return lines
+
+    def _largest(self) -> list[Run]:
+        most = max((r.batch for r in self.runs), default=0)
+        return [r for r in self.runs if r.batch == most and r.who == OURS]
+
+    def _latency(self) -> list[str]:
+        lines = ["Seconds per batch, median, and how they are made up:", "", *self._parts(self.small)]
+        return lines
+
+    def _parts(self, runs: Sequence[Run]) -> list[str]:
+        inside = ("receive", "load", "join", "save", "send")
+        head = ["", "cells", "trigger", *PARTS, *(f"cell: {k}" for k in inside)]
+        lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+        for r in runs:
+            steady = r.stages[max(1, len(r.stages) // 4) :]
+            if steady:
+                mid = {k: statistics.median(s[k] for s in steady) for k in ("trigger", *PARTS, *inside)}
+                lines.append(f"| {r.feed} | {r.cells} | " + " | ".join(f"{v:.2f}" for v in mid.values()) + " |")
+        return lines
+
+    def plot(self, path: Path) -> None:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        shapes = list(dict.fromkeys(r.feed for r in self.runs))
+        if not shapes:
+            return
+        figure, axes = pyplot.subplots(1, len(shapes), figsize=(5.2 * len(shapes), 3.6), squeeze=False, sharey=True)
+        for axis, shape in zip(axes[0], shapes, strict=True):
+            for cells, colour in ((2, "#0b6e99"), (1, "#6db3d1")):
+                line = [r for r in self.runs if (r.feed, r.who, r.cells) == (shape, OURS, cells)]
+                axis.loglog(
+                    [r.batch for r in line],
+                    [r.rows_per_second for r in line],
+                    "o-",
+                    color=colour,
+                    label=f"Thalweg, {cells} cells",
+                )
+            theirs = [r for r in self.runs if (r.feed, r.who) == (shape, SPARK) and r.triggers]
+            if theirs:
+                axis.loglog(
+                    [r.batch for r in theirs], [r.rows_per_second for r in theirs], "s", color="#d2691e", label=SPARK
+                )
+            axis.set_title(shape, loc="left", fontsize=10)
+            axis.set_xlabel("rows per batch")
+            axis.legend(frameon=False, fontsize=8)
+            axis.spines[["top", "right"]].set_visible(False)
+        axes[0][0].set_ylabel("input rows per second")
+        figure.tight_layout()
+        figure.savefig(path, dpi=120)
+        pyplot.close(figure)
+
+
+HEAD = (
+    "who", "cells", "rows per batch", "batches", "rows/s", "s per batch", "rows/processor s", "results", "state rows",
+    "state MB",
+)  # fmt: skip
+
+
+def cells_of(r: Run) -> list[str]:
+    return [
+        r.who, str(r.cells), f"{r.batch:,}", str(len(r.triggers)) + (" (cut off)" if r.cut_off else ""),
+        f"{r.rows_per_second:,.0f}", f"{statistics.median(r.steady):.2f}", f"{r.rows_per_processor_second:,.0f}",
+        f"{r.count:,}", f"{max(r.state_rows):,}", f"{max(r.state_bytes) / 1e6:.1f}",
+    ]  # fmt: skip
+
+
+def met(value: float, target: float) -> str:
+    return "met" if value >= target else "missed"
+
+
+def machine() -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "numba", "numpy"))
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, {versions}"
+
+
+__all__: Sequence[Any] = ("Report", "machine")

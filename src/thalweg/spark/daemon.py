@@ -1,0 +1,15 @@
+"""The process that Spark forks Python workers from, with the engine imported: workers start in no time.
+
+`tw.session` sets it as `spark.python.daemon.module`; nothing depends on it.
+"""
+
+from __future__ import annotations
+
+from pyspark.daemon import manager
+
+import thalweg.spark.cell
+import thalweg.spark.filters
+import thalweg.spark.pack  # noqa: F401
+
+if __name__ == "__main__":
+    manager()

@@ -1,0 +1,35 @@
+"""The stateful operator of `tw.sql` as Spark sees it; what a cell does is in `cell.py`.
+
+Spark unpickles this class in a fresh process at every start of a query, only to learn which state it has. The task
+therefore travels as bytes, and the engine (NumPy, numba) is imported when the first rows come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+if TYPE_CHECKING:
+    from thalweg.spark.cell import CellTask
+
+OUT_DDL = "blob binary, stats string"
+
+
+class CellProcessor(StatefulProcessor):
+    """Packed rows of one key in, packed results out."""
+
+    def __init__(self, task: CellTask) -> None:
+        self._task: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._parts = handle.getMapState("parts", "name string", "content binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # type: ignore[override]
+        from thalweg.spark.cell import Cell
+
+        for blob, stats in Cell(cloudpickle.loads(self._task), self._parts).run(int(key[0]), rows):
+            yield Row(blob=blob, stats=stats)
