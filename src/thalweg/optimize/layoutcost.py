@@ -55,7 +55,8 @@ class Workload:
     def share(self, attribute: int, bits: NDArray[np.int64]) -> Floats:
         """The share of the tuples that is left after looking at so many bits of an attribute."""
         if self.evenness is None:
-            return np.exp2(-bits.astype(float))
+            even: Floats = np.exp2(-bits.astype(float))
+            return even
         known = np.asarray(self.evenness[attribute], float)
         return known[np.minimum(bits, len(known) - 1)]
 
@@ -64,7 +65,7 @@ class Workload:
         p = self.prices
         used = layouts > 0
         total = layouts.sum(axis=1)
-        cost = self.arrivals * used.sum(axis=1) * p.hash
+        cost: Floats = self.arrivals * used.sum(axis=1) * p.hash
         shares = [self.share(k, layouts[:, k]) for k in range(self.attributes)]
         for mask, frequency in self.frequencies.items():
             known = list(attributes_of(mask, self.attributes))

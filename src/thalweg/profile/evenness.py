@@ -14,6 +14,15 @@ MOST = 20
 """Bits looked at, at most."""
 
 
+def mixed(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The hashes that bits are taken from: `kernels.mix`, for an array."""
+    h = keys.view(np.uint64) * np.uint64(-7046029254386353131 % 2**64)
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(-4658895280553007687 % 2**64)
+    h ^= (h >> np.uint64(29)) & np.uint64(0x7FFFFFFFF)
+    return h.view(np.int64)
+
+
 def shares(hashes: NDArray[np.int64], bits: int = MOST) -> list[float]:
     """For 0 to `bits` bits, the share of tuples that agree with one of them, estimated without bias from a sample.
 
