@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError, did_you_mean
 from thalweg.execute.columns import read, to_arrow
-from thalweg.execute.index import Layout
 from thalweg.execute.joinfabric import BUFFER, Arrival, JoinFabric
 from thalweg.execute.kernels import EXPIRY, NEWEST
 from thalweg.execute.keys import plain, plain_type
@@ -40,12 +39,15 @@ from thalweg.execute.shape import Shape
 from thalweg.execute.slice import ALWAYS, FOREVER
 from thalweg.execute.stem import SLICE_ROWS, Stem, read_ipc, write_ipc
 from thalweg.execute.times import PER_SECOND, Clock, tick_of
+from thalweg.execute.tuning import Tuning
 from thalweg.plan import Event, Pipeline, Route, Ruster
+from thalweg.plan.layout import Layout
 from thalweg.profile.visits import Visits
 from thalweg.query.query import Column, Input, Query
 
 if TYPE_CHECKING:
     from thalweg.optimize.policy import Explanation, Policy
+    from thalweg.optimize.tuner import IndexTuner, IndexView
 
 Ints = NDArray[np.int64]
 RESULT_TIME = "result_time"
@@ -100,7 +102,8 @@ class Engine:
     """Runs one query.
 
     `policy` is a policy's name, or makes a policy for a pipeline and a seed. `layout` is "hash", "bits" or a `Layout`,
-    for all inputs or by alias. `output` is "select" (the query's own columns, if all are plain), "columns" (every
+    for all inputs or by alias. `tuner` lets layouts follow the probes: an index tuner or its name, such as "amri"; the
+    policy "chaos" brings its own. `output` is "select" (the query's own columns, if all are plain), "columns" (every
     column that the output or a predicate left to the caller needs, as `alias.column`, and the result's time), or None:
     the former where it is possible.
     `prefiltered` says that predicates on one input without functions were applied before `push`. `leave` accepts
@@ -111,7 +114,7 @@ class Engine:
         self, query: Query, *, policy: str | Callable[[Pipeline, int], Policy] = "auto", seed: int = 0,
         layout: Layout | str | Mapping[str, Layout | str] = "hash", tables: Mapping[str, pa.Table] | None = None,
         output: Literal["select", "columns"] | None = None, prefiltered: bool = False, leave: bool = False,
-        slice_rows: int = SLICE_ROWS, buffer: int = BUFFER,
+        slice_rows: int = SLICE_ROWS, buffer: int = BUFFER, tuner: str | IndexTuner | None = None,
     ) -> None:  # fmt: skip
         self.query = query
         self.seed = seed
@@ -136,6 +139,7 @@ class Engine:
         self._chunks: list[pa.RecordBatch] = []
         self._held: list[Ints] = []
         self._enough = buffer
+        self._tuning = self._make_tuning("chaos" if tuner is None and policy == "chaos" else tuner)
         for name, table in (tables or {}).items():
             self._load_table(name, table)
             self._given.add(name)
@@ -175,6 +179,14 @@ class Engine:
                 widest=max(map(len, self.shape.classes)),
             )  # fmt: skip
         return Stage(i, entry, pipeline, chooser, stem, order)
+
+    def _make_tuning(self, tuner: str | IndexTuner | None) -> Tuning | None:
+        from thalweg.optimize.tuner import make
+
+        if tuner is None:
+            return None
+        stems = {s.input.alias: s.stem for s in self.stages if s.stem is not None}
+        return Tuning(make(tuner, self.seed) if isinstance(tuner, str) else tuner, self.shape, stems)
 
     def _span(self, i: int) -> int:
         """Length of a time window in ticks."""
@@ -347,6 +359,13 @@ class Engine:
         self._emit_held(i, arrival)
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
+        if self._tuning is not None and not self._frozen:
+            self._events += self._tuning.tune({s.input.alias: s.rows_built for s in self.stages}, self._waiting)
+
+    def _waiting(self, alias: str, until: int) -> int:
+        """Tuples of other streams that wait and will search what lives until then."""
+        feeds = [f for f in self.feeds.values() if f.name != self.query.input(alias).source]
+        return sum(int((t <= until).sum()) for f in feeds for t, _ in f.waiting)
 
     def _send_in_turn(self, stage: Stage, arrival: Arrival) -> Ints:
         """Send scouts, evenly spaced, for as long as the policy wants some; then the rest, again if it is recalled."""
@@ -429,6 +448,8 @@ class Engine:
         if frozen is None:
             stage.policy.observe(visits)
             self._events += stage.policy.drain()
+            if self._tuning is not None:
+                self._tuning.observe(i, visits)
         self._count(stage, visits)
         recalled = [j.ruster.rows for j in journeys if j.recalled]
         if not recalled:
@@ -657,6 +678,7 @@ class Engine:
                     "stored": s.stem.rows if s.stem is not None else 0,
                     "bytes": s.stem.nbytes if s.stem is not None else 0,
                     "slices": len(s.stem.slices) if s.stem is not None else 0,
+                    "index bytes": s.stem.index_bytes if s.stem is not None else 0,
                     "work": s.work,
                     "profiling work": s.extra_work,
                     "operators": {
@@ -671,6 +693,19 @@ class Engine:
     def explain(self) -> dict[str, Explanation]:
         """The routes in force, by input, and why."""
         return {s.input.alias: s.policy.explain() for s in self.stages if s.policy is not None}
+
+    def indexes(self) -> dict[str, IndexView]:
+        """The layout in force of each stem; with a tuner, its access patterns and what other layouts would cost."""
+        from thalweg.optimize.tuner import IndexView
+
+        views = {}
+        if self._tuning is not None:
+            views = self._tuning.explain({s.input.alias: s.rows_built for s in self.stages}, self._waiting)
+        for stage in self.stages:
+            if stage.stem is not None and stage.input.alias not in views:
+                names = [self.shape.key_columns[stage.number][c][0] for c in self.shape.classes[stage.number]]
+                views[stage.input.alias] = IndexView(stage.stem.layout.named(names))
+        return views
 
     def drain(self) -> list[Event]:
         """Decisions since the last call."""
@@ -716,6 +751,7 @@ class Engine:
         record: dict[str, Any] = {"format": FORMAT, "query": self.query.text, "tick": self.tick, "seed": self.seed}
         record["counts"] = [self._batches, self._results, self._begun, self._closed]
         record["frozen"] = {str(i): list(r) for i, r in self._frozen.items()}
+        record["tuning"] = None if self._tuning is None else self._tuning.snapshot()
         record["sources"] = {}
         for name, feed in self.feeds.items():
             record["sources"][name] = [feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless]
@@ -745,9 +781,15 @@ class Engine:
                 parts[f"partitions/{alias}"] = write_ipc(partitions)
                 entry["order"] = stage.order.released
             if stage.stem is not None and stage.input.source not in self._given:
+                layouts = stage.stem.layouts()
                 for part in stage.stem.slices:
                     parts[f"slice/{alias}/{part.number}"] = stage.stem.dump(part)
-                    entry["slices"].append({"number": part.number, "since": part.since, "until": part.until})
+                    entry["slices"].append(
+                        {
+                            "number": part.number, "since": part.since, "until": part.until,
+                            "layout": layouts[part.number].record(),
+                        }
+                    )  # fmt: skip
             record["inputs"][alias] = entry
         parts["record"] = json.dumps(record).encode()
         return parts
@@ -778,10 +820,17 @@ class Engine:
             times = np.array(table["\0time"].to_numpy(), np.int64)
             data = table.drop_columns(["\0time"]).combine_chunks().to_batches()
             self.feeds[key.split("/", 1)[1].rsplit("/", 1)[0]].waiting.append((times, data[0]))
+        # Another tuner, or none, starts afresh: layouts can be rebuilt and are no part of the answer.
+        tuned = record.get("tuning")
+        learned = self._tuning is not None and tuned is not None and tuned["tuner"] == self._tuning.name
         for stage in self.stages:
-            self._restore_stage(stage, record["inputs"][stage.input.alias], parts)
+            self._restore_stage(stage, record["inputs"][stage.input.alias], parts, layouts=learned)
+        if learned and self._tuning is not None:
+            self._tuning.restore(tuned)
 
-    def _restore_stage(self, stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+    def _restore_stage(
+        self, stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes], *, layouts: bool
+    ) -> None:
         alias = stage.input.alias
         (
             stage.rows_in, stage.keyless, stage.rows_built, stage.rows_evicted, stage.work, stage.extra_work,
@@ -795,4 +844,6 @@ class Engine:
             stage.order.load(waiting, partitions, entry["order"])
         if stage.stem is not None:
             for line in entry["slices"]:
+                if layouts:
+                    stage.stem.layout = Layout.of(line["layout"])
                 stage.stem.load(line, parts[f"slice/{alias}/{line['number']}"])

@@ -10,60 +10,24 @@ good.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.errors import DefinitionError
 from thalweg.execute import kernels
 from thalweg.execute.arena import Arena, Block
+from thalweg.plan.layout import Layout, Pattern
 
 if TYPE_CHECKING:
     from thalweg.execute.slice import Run
 
 Ints = NDArray[np.int64]
-Pattern = tuple[int, ...]
-"""An access pattern: the join attributes of a stem that a probe knows, by their place in the stem's list."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How slices are indexed. `bits` of a bit-address layout go to the stem's join attributes in their order; none
-    given means equal shares. A directory is no larger than its rows are many: few rows get fewer bits.
-
-    >>> Layout("bits", (5, 2, 3)).fitted(3, 16)
-    (2, 1, 1)
-    >>> Layout("bits").fitted(3, 1024)
-    (4, 3, 3)
-    """
-
-    kind: Literal["hash", "bits"] = "hash"
-    bits: tuple[int, ...] = ()
-
-    @classmethod
-    def parse(cls, layout: Layout | str) -> Layout:
-        if isinstance(layout, Layout):
-            return layout
-        if layout not in ("hash", "bits"):
-            raise DefinitionError(f"no index layout '{layout}'", hint="known are 'hash', 'bits'")
-        return cls("hash" if layout == "hash" else "bits")
-
-    def fitted(self, attributes: int, rows: int) -> tuple[int, ...]:
-        """Bits per attribute for up to so many rows."""
-        if not attributes:
-            return ()
-        most = max(rows - 1, 0).bit_length()
-        if not self.bits:
-            return tuple(most // attributes + (k < most % attributes) for k in range(attributes))
-        bits = list(self.bits)
-        while sum(bits) > most:
-            bits[max(range(attributes), key=lambda k: (bits[k], k))] -= 1
-        return tuple(bits)
-
-    def index(self, pattern: Pattern, attributes: int) -> Index:
-        """A fresh index that serves an access pattern."""
-        return HashIndex(pattern) if self.kind == "hash" else BitAddressIndex(self, attributes)
+def index_for(layout: Layout, pattern: Pattern, attributes: int) -> Index:
+    """A fresh index that serves an access pattern."""
+    return HashIndex(layout.serving(pattern)) if layout.kind == "hash" else BitAddressIndex(layout, attributes)
 
 
 @dataclass
@@ -138,7 +102,7 @@ class Index:
 
 
 class HashIndex(Index):
-    """A hash index on the attributes of one access pattern."""
+    """A hash index on the attributes of one access pattern; it serves those that know more, too."""
 
     def __init__(self, pattern: Pattern) -> None:
         super().__init__()
@@ -159,6 +123,10 @@ class HashIndex(Index):
     def describe(self, line: Ints, pattern: Pattern) -> None:
         super().describe(line, pattern)
         line[kernels.MASK] = self.heads - 1
+        if self.pattern and pattern != self.pattern:
+            line[kernels.MASK] = -1 - self.heads
+            for k, attribute in enumerate(pattern):
+                line[kernels.BITS + 2 * k] = attribute in self.pattern
 
 
 class BitAddressIndex(Index):

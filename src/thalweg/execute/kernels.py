@@ -33,7 +33,8 @@ START: Final = 0
 HEAD: Final = 1
 NEXT: Final = 2
 MASK: Final = 3
-"""Hash layout: buckets less one. Bit-address layout: -1."""
+"""Hash layout: buckets less one, or -1 less the buckets where only some of the probe's attributes are hashed.
+Bit-address layout: -1."""
 WILD: Final = 4
 """Bit-address layout: the bits of the attributes that the probe does not know."""
 FIRST_TIME: Final = 5
@@ -41,7 +42,8 @@ LAST_EXPIRY: Final = 6
 FALLING: Final = 7
 """1 where expiries only fall along a chain, so that a walk ends at the first candidate that has expired."""
 BITS: Final = 8
-"""First of the pairs (bits, place) of each attribute that the probe knows."""
+"""First of the pairs (bits, place) of each attribute that the probe knows; in a hash layout the first is 1 where the
+attribute is hashed."""
 
 # Columns of a step's line: the arrays of its stem (by address), and its part of the tables of runs, pairs and adds.
 CELLS: Final = 0
@@ -137,6 +139,12 @@ def bucket_of(partial: Ints, row: int, pairs: Ints, runs: Ints, s: int, hashed: 
     """The bucket of a probe in one run, with zeros for attributes it does not know."""
     if runs[s, MASK] >= 0:
         return int(hashed & runs[s, MASK])
+    if runs[s, MASK] < -1:
+        h = 0
+        for k in range(pairs.shape[0]):
+            if runs[s, BITS + 2 * k] != 0:
+                h = mix(h ^ partial[row, pairs[k, 0]])
+        return int(h & (-2 - runs[s, MASK]))
     bucket = 0
     for k in range(pairs.shape[0]):
         bucket |= address(partial[row, pairs[k, 0]], runs[s, BITS + 2 * k], runs[s, BITS + 2 * k + 1])

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.filters import Filter as Judge
-from thalweg.execute.index import Pattern
 from thalweg.execute.kernels import KEYS
 from thalweg.execute.keys import KeyCoder, plain_type
 from thalweg.plan import Operator, Pipeline
+from thalweg.plan.layout import Pattern
 from thalweg.query.query import Column, Filter, Query, Residual
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from thalweg.execute.arena import Arena, Block
-from thalweg.execute.index import Index, Layout, Pattern
+from thalweg.execute.index import Index, index_for
+from thalweg.plan.layout import Layout, Pattern
 
 FOREVER = (1 << 63) - 1
 """The expiry of what never leaves its window, or of which it is not known yet when it will."""
@@ -97,10 +98,10 @@ class Run:
 
     def index(self, pattern: Pattern, attributes: int) -> Index:
         """The index that serves an access pattern; made when first asked for."""
-        key = pattern if self.layout.kind == "hash" else None
+        key = self.layout.serving(pattern) if self.layout.kind == "hash" else None
         index = self.indexes.get(key)
         if index is None:
-            index = self.indexes[key] = self.layout.index(pattern, attributes)
+            index = self.indexes[key] = index_for(self.layout, pattern, attributes)
         return index
 
     def release(self, links: Arena) -> None:

@@ -10,7 +10,7 @@ configuration).
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,10 @@ from thalweg.errors import CheckpointError, DefinitionError
 from thalweg.execute import kernels
 from thalweg.execute.arena import Arena, Block
 from thalweg.execute.columns import FixedValues, fixed_dtype, read, take, to_arrow
-from thalweg.execute.index import Layout, Pattern
 from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
 from thalweg.execute.keys import plain
 from thalweg.execute.slice import ALWAYS, FOREVER, Run, Slice
+from thalweg.plan.layout import Layout, Pattern
 
 Ints = NDArray[np.int64]
 Columns = Mapping[str, FixedValues | pa.Array]
@@ -364,14 +364,49 @@ class Stem:
 
     # Layouts and state
 
-    def relayout(self, layout: Layout, *, migrate: bool = False) -> None:
-        """Index new slices by another layout; with `migrate`, present ones too."""
+    def relayout(self, layout: Layout, *, migrate: bool | Collection[int] = False) -> int:
+        """Index new slices by another layout; with `migrate`, present ones too, or those of these numbers. Returns the
+        rows that are indexed anew."""
         self.layout = layout
-        if migrate:
-            for run in self.runs:
-                run.release(self._links)
-                run.layout = layout
+        chosen = {s.number for s in self.slices} if migrate is True else set(migrate or ())
+        runs: list[Run] = []
+        fresh: Run | None = None
+        moved = 0
+        for run in self.runs:
+            if run.layout == layout or not any(s.number in chosen for s in run.slices):
+                runs.append(run)
+                fresh = None
+                continue
+            run.release(self._links)
+            for part in run.slices:
+                wanted = layout if part.number in chosen else run.layout
+                moved += part.rows if part.number in chosen else 0
+                if fresh is None or fresh.layout != wanted or len(fresh.slices) >= RUN:
+                    fresh = Run(wanted)
+                    runs.append(fresh)
+                fresh.slices.append(part)
+        if moved or len(runs) != len(self.runs):
+            self.runs = runs
             self.version += 1
+        return moved
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of directories and chains."""
+        blocks = [i.block for r in self.runs for i in r.indexes.values()]
+        return sum(b.size for b in blocks if b is not None) * self._links.arrays["links"].itemsize
+
+    def sample(self, rows: int) -> Ints:
+        """Keys of some stored tuples, evenly spaced."""
+        held = [s for s in self.slices if s.rows]
+        cells = self._store.arrays["cells"]
+        every = max(1, self.rows // max(rows, 1))
+        parts = [cells[s.start : s.start + s.rows : every, KEYS:] for s in held]
+        return np.concatenate(parts) if parts else np.empty((0, self.attributes), np.int64)
+
+    def layouts(self) -> dict[int, Layout]:
+        """By slice number."""
+        return {s.number: run.layout for run in self.runs for s in run.slices}
 
     def dump(self, part: Slice) -> bytes:
         """A slice as Arrow IPC: times, expiries, keys, and the columns carried."""

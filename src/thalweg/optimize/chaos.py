@@ -6,14 +6,20 @@ set of operators to be tried after a drop. Answers, errors and exactly-once must
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import SingleRoute
-from thalweg.plan import Route, Ruster
+from thalweg.optimize.tuner import Change, IndexView
+from thalweg.plan import Event, Route, Ruster
+from thalweg.plan.layout import Layout
 from thalweg.plan.ruster import Also
+from thalweg.profile.stemfacts import Probe, StemFacts
 
 
 @dataclass
@@ -60,3 +66,68 @@ class Chaos(SingleRoute):
 
     def why(self) -> str:
         return "random, on purpose"
+
+
+class ChaosTuner:
+    """Draws layouts of any kind for any stem at any moment, and which of its slices move.
+
+    >>> tuner = ChaosTuner(seed=2)
+    >>> tuner.begin({"r": 2})
+    {}
+    """
+
+    name = "chaos"
+
+    def __init__(self, seed: int = 0, probability: float = 0.3) -> None:
+        self.probability = probability
+        self.stems: dict[str, int] = {}
+        self.requests = 0
+        self._version = 0
+        self._random = np.random.default_rng([seed, 77])
+        self._events: list[Event] = []
+
+    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
+        self.stems = dict(attributes)
+        return {}
+
+    def observe(self, probes: Sequence[Probe]) -> None:
+        self.requests += sum(p.requests for p in probes)
+
+    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
+        changes = []
+        for stem, attributes in self.stems.items():
+            if self._random.random() >= self.probability:
+                continue
+            known, layout = facts(stem), self._layout(attributes)
+            moved = frozenset(s.number for s in known.slices if self._random.random() < 0.5)
+            self._version += 1
+            self._events.append(
+                Event(self.name, "index", self._version, self.requests, "", f"{stem}: {layout.named(known.names)}",
+                      f"a throw of the dice; {len(moved)} of {len(known.slices)} slices move")
+            )  # fmt: skip
+            changes.append(Change(stem, layout, moved))
+        return changes
+
+    def _layout(self, attributes: int) -> Layout:
+        random = self._random
+        kind = int(random.integers(4))
+        if kind == 0:
+            return Layout("bits", tuple(int(b) for b in random.integers(0, 6, attributes)))
+        if kind == 1:
+            every = [p for n in range(1, attributes + 1) for p in combinations(range(attributes), n)]
+            return Layout("hash", patterns=tuple(p for p in every[:64] if random.random() < 0.4))
+        return Layout("hash" if kind == 2 else "bits")
+
+    def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]:
+        return {}
+
+    def drain(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"random": self._random.bit_generator.state, "counts": [self.requests, self._version]}
+
+    def restore(self, record: dict[str, Any]) -> None:
+        self._random.bit_generator.state = record["random"]
+        self.requests, self._version = record["counts"]

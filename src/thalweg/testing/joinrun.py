@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.execute.engine import RESULT_TIME, Engine
-from thalweg.execute.index import Layout
 from thalweg.optimize.policy import Policy
 from thalweg.plan import Pipeline
+from thalweg.plan.layout import Layout
 from thalweg.query.bind import bind
 from thalweg.query.query import Query
 from thalweg.testing.joincase import UNITS, Advance, CaseSource, JoinCase, Push, Row

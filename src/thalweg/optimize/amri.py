@@ -1,0 +1,250 @@
+"""AMRI: layouts that follow the access patterns (the life cycle of section 1.2: assess, select, migrate).
+
+While a stem is under assessment its access patterns are counted; when the schedule says that it is due, the cheapest
+layout for what was counted is selected, and adopted if it is cheaper than the present one by `gain`. With `hashes`, K
+hash indexes for the most frequent patterns are kept instead (the paper's rival, 9.3), through the same steps. With
+`memory`, stems share one budget of directory bytes. Every change is an event with the estimates of both layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.optimize import migrate, schedule
+from thalweg.optimize.bitdivision import Option, divide
+from thalweg.optimize.layoutcost import Prices, Workload
+from thalweg.optimize.layoutsearch import select
+from thalweg.optimize.tuner import Change, IndexView
+from thalweg.plan import Event
+from thalweg.plan.layout import Layout
+from thalweg.profile.cdia import Cdia
+from thalweg.profile.csria import Csria
+from thalweg.profile.dia import Dia
+from thalweg.profile.patterns import Assessment, attributes_of, named
+from thalweg.profile.sria import Sria
+from thalweg.profile.stemfacts import Probe, StemFacts
+
+ASSESSMENTS: dict[str, Callable[[int, float, float, int], Assessment]] = {
+    "sria": lambda n, e, t, s: Sria(n),
+    "csria": lambda n, e, t, s: Csria(n, e, t),
+    "dia": lambda n, e, t, s: Dia(n),
+    "cdia-random": lambda n, e, t, s: Cdia(n, e, t, combination="random", seed=s),
+    "cdia-highest": lambda n, e, t, s: Cdia(n, e, t, combination="highest", seed=s),
+}
+NANO = 1e-9
+"""Prices are about nanoseconds."""
+BUCKET_BYTES = 4
+
+
+@dataclass
+class Amri:
+    """An index tuner for all stems of a query.
+
+    >>> tuner = Amri(window=100, period=100, schedule="continuous")
+    >>> tuner.begin({"r": 2})
+    {'r': Layout(kind='bits', bits=(), patterns=None)}
+    >>> tuner.observe([Probe("r", 0b10, 200, 900.0, 50)])
+    >>> even = [[2.0**-b for b in range(21)]] * 2
+    >>> [c.layout.bits for c in tuner.propose(lambda stem: StemFacts(("k", "l"), 1000, 1000, 1, even, ()))]
+    [(10, 0)]
+    """
+
+    assessment: str = "cdia-highest"
+    schedule: str = "hybrid"
+    migration: str = "nothing"
+    hashes: int | None = None
+    window: int = 4_000
+    period: int = 8_000
+    epsilon: float = 0.05
+    theta: float = 0.1
+    gain: float = 0.05
+    memory: int | None = None
+    """Bytes of all stems' directories together."""
+    prices: Prices = field(default_factory=Prices)
+    seed: int = 0
+    name: str = "amri"
+
+    def __post_init__(self) -> None:
+        if self.assessment not in ASSESSMENTS:
+            raise DefinitionError(f"no assessment '{self.assessment}'", hint=did_you_mean(self.assessment, ASSESSMENTS))
+        migrate.check(self.migration)
+        self.stems: dict[str, int] = {}
+        self.layouts: dict[str, Layout] = {}
+        self.assessed: dict[str, Assessment] = {}
+        self.latest: dict[str, dict[int, float]] = {}
+        """Frequencies of the last complete assessment."""
+        self.requests = 0
+        self.tunings = 0
+        self._built: dict[str, int] = {}
+        self._version = 0
+        self._events: list[Event] = []
+        self._clock = schedule.make(self.schedule, [], self.window, self.period)
+
+    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
+        self.stems = {stem: n for stem, n in attributes.items() if n > 0}
+        start = Layout("bits") if self.hashes is None else Layout("hash", patterns=())
+        self.layouts = dict.fromkeys(self.stems, start)
+        make = ASSESSMENTS[self.assessment]
+        self.assessed = {
+            stem: make(n, self.epsilon, self.theta, self.seed + k) for k, (stem, n) in enumerate(self.stems.items())
+        }
+        self._built = dict.fromkeys(self.stems, 0)
+        self._clock = schedule.make(self.schedule, list(self.stems), self.window, self.period)
+        return dict(self.layouts)
+
+    # Assess
+
+    def observe(self, probes: Sequence[Probe]) -> None:
+        counts: dict[str, int] = {}
+        for probe in probes:
+            if probe.stem not in self.stems:
+                continue
+            counts[probe.stem] = counts.get(probe.stem, 0) + probe.requests
+            if self._clock.assessing(probe.stem):
+                self.assessed[probe.stem].observe(probe.mask, probe.requests)
+        if counts:
+            self.requests += sum(counts.values())
+            self._clock.observe(counts)
+
+    # Select
+
+    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
+        changes = []
+        for stem in self._clock.due():
+            change = self._tune(stem, facts)
+            if change is not None:
+                changes.append(change)
+        return changes
+
+    def _tune(self, stem: str, facts: Callable[[str], StemFacts]) -> Change | None:
+        assessed, known = self.assessed[stem], facts(stem)
+        frequencies = assessed.frequencies()
+        if not frequencies or known.rows < 2:
+            assessed.reset()
+            return None
+        self.tunings += 1
+        self.latest[stem] = frequencies
+        workload = self._workload(stem, known, frequencies, assessed.requests)
+        self._built[stem] = known.built
+        assessed.reset()
+        old, new = self.layouts[stem], self._selected(stem, workload, known, facts)
+        before, after = self._cost(old, workload, known), self._cost(new, workload, known)
+        if new == old or after > (1 - self.gain) * before:
+            return None
+        self.layouts[stem] = new
+        windows = known.rows / max(workload.arrivals, 1.0)
+        moved = migrate.to_move(self.migration, known.slices, new, workload, windows)
+        self._tell(stem, old, new, before, after, workload, known, moved)
+        return Change(stem, new, moved)
+
+    def _workload(self, stem: str, known: StemFacts, frequencies: Mapping[int, float], requests: int) -> Workload:
+        arrivals = max(known.built - self._built[stem], 1)
+        return Workload(
+            self.stems[stem], frequencies, float(requests), float(arrivals), float(known.rows), self.prices,
+            known.evenness, float(max(known.runs, 1)),
+        )  # fmt: skip
+
+    def _selected(self, stem: str, workload: Workload, known: StemFacts, facts: Callable[[str], StemFacts]) -> Layout:
+        if self.hashes is not None:
+            often = sorted(workload.frequencies, key=lambda m: (-workload.frequencies[m], m))
+            patterns = [attributes_of(m, workload.attributes) for m in often if m][: self.hashes]
+            return Layout("hash", patterns=tuple(sorted(patterns)))
+        bits = known.bits if self.memory is None else min(known.bits, self._allowance(stem, workload, known, facts))
+        return Layout("bits", select(workload, bits).bits)
+
+    def _allowance(self, stem: str, workload: Workload, known: StemFacts, facts: Callable[[str], StemFacts]) -> int:
+        """Bits that the division of the budget grants a stem, the others as they were last assessed."""
+        assert self.memory is not None
+        options = []
+        for other in self.stems:
+            own = known if other == stem else facts(other)
+            asked = workload
+            if other != stem:
+                asked = self._workload(other, own, self.latest.get(other, {}), self.window)
+            options.append([Option(BUCKET_BYTES * 2.0**b, select(asked, b).cost) for b in range(own.bits + 1)])
+        return divide(options, self.memory).taken[list(self.stems).index(stem)]
+
+    def _cost(self, layout: Layout, workload: Workload, known: StemFacts) -> float:
+        """Cost for each search request."""
+        if layout.kind == "bits":
+            return workload.cost(layout.fitted(workload.attributes, known.rows)) / max(workload.requests, 1.0)
+        p = workload.prices
+        cost = workload.arrivals * sum(len(q) * p.hash + p.insert for q in layout.patterns or ())
+        for mask, frequency in workload.frequencies.items():
+            serving = layout.serving(attributes_of(mask, workload.attributes))
+            met = workload.stored
+            for k in serving:
+                met *= workload.evenness[k][-1] if workload.evenness is not None else 0.0
+            each = len(serving) * p.hash + met * p.compare + workload.runs * p.bucket
+            cost += workload.requests * frequency * each
+        return cost / max(workload.requests, 1.0)
+
+    def _tell(
+        self, stem: str, old: Layout, new: Layout, before: float, after: float, workload: Workload,
+        known: StemFacts, moved: frozenset[int],
+    ) -> None:  # fmt: skip
+        self._version += 1
+        often = max(workload.frequencies, key=lambda m: workload.frequencies[m])
+        why = (
+            f"{named(often, known.names)} is {workload.frequencies[often]:.0%} of {workload.requests:,.0f} requests"
+            + (f"; {len(moved)} of {len(known.slices)} slices move" if moved else "")
+        )
+        self._events.append(
+            Event(
+                self.name, "index", self._version, self.requests, f"{stem}: {old.named(known.names)}",
+                f"{stem}: {new.named(known.names)}", why, before * NANO, after * NANO,
+            )
+        )  # fmt: skip
+
+    # What is known
+
+    def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]:
+        views = {}
+        for stem in self.stems:
+            known, present = facts(stem), self.layouts[stem]
+            asked = self.assessed[stem]
+            frequencies = asked.frequencies() if asked.requests >= self.window // 2 else self.latest.get(stem, {})
+            if not frequencies or known.rows < 2:
+                views[stem] = IndexView(present.named(known.names), why="not assessed yet")
+                continue
+            workload = self._workload(stem, known, frequencies, max(asked.requests, self.window))
+            cost = self._cost(present, workload, known)
+            best = Layout("bits", select(workload, known.bits).bits)
+            others = {"best now": best, "equal shares": Layout("bits"), "no index": Layout("hash", patterns=())}
+            views[stem] = IndexView(
+                present.named(known.names),
+                tuple((named(m, known.names), f) for m, f in sorted(frequencies.items(), key=lambda i: -i[1])),
+                tuple(
+                    (f"{label} ({layout.named(known.names)})", self._cost(layout, workload, known) / max(cost, 1e-12))
+                    for label, layout in others.items()
+                ),
+                f"{self.assessment}, {self.schedule}, {self.migration}; {self.tunings} tunings, {self._version} changes",
+            )
+        return views
+
+    def drain(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "layouts": {s: layout.record() for s, layout in self.layouts.items()},
+            "assessed": {s: a.snapshot() for s, a in self.assessed.items()},
+            "latest": {s: sorted(f.items()) for s, f in self.latest.items()},
+            "clock": self._clock.snapshot(),
+            "counts": [self.requests, self.tunings, self._version],
+            "built": self._built,
+        }
+
+    def restore(self, record: dict[str, Any]) -> None:
+        self.layouts = {s: Layout.of(layout) for s, layout in record["layouts"].items()}
+        for stem, counted in record["assessed"].items():
+            self.assessed[stem].restore(counted)
+        self.latest = {s: {int(m): float(f) for m, f in lines} for s, lines in record["latest"].items()}
+        self._clock.restore(record["clock"])
+        self.requests, self.tunings, self._version = record["counts"]
+        self._built = dict(record["built"])

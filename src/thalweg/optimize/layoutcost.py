@@ -1,0 +1,103 @@
+"""What a bit-address layout costs: C_D of AMRI, equation (1), and the benefit that EPrune asks for, equation (2).
+
+Per unit of time: hashes to store arrivals, hashes to probe, and candidates compared, each at its measured price. Two
+terms are ours: buckets that a probe walks because it lacks attributes (in memory an empty bucket is not free), and the
+measured evenness of each attribute's bits instead of 1/2^bits. `Workload(..., bucket=0)` without evenness is the
+paper's equation; its sum of probe hashes lacks the frequencies, which equation (2) has, and so does ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.profile.patterns import attributes_of
+
+Floats = NDArray[np.float64]
+Layouts = NDArray[np.int64]
+"""One layout a row: bits of each attribute."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Cost of one operation, in any unit; the defaults are about nanoseconds of this engine's kernels."""
+
+    hash: float = 1.0
+    compare: float = 4.0
+    bucket: float = 4.0
+    insert: float = 6.0
+    delete: float = 0.0
+    """Slices go as a whole, so a single deletion costs nothing here."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What one stem was asked in a unit of time, and what it holds."""
+
+    attributes: int
+    frequencies: Mapping[int, float]
+    """Share of the requests by access pattern (a mask)."""
+    requests: float
+    """λr."""
+    arrivals: float
+    """λd."""
+    stored: float
+    """λd·W: tuples in the window."""
+    prices: Prices = field(default_factory=Prices)
+    evenness: Sequence[Sequence[float]] | None = None
+    """For each attribute and number of bits, the share of the tuples that a probe of it meets; None: 1/2^bits."""
+    runs: float = 1.0
+    """Indexes of the window: each is looked up by a probe."""
+
+    def share(self, attribute: int, bits: NDArray[np.int64]) -> Floats:
+        """The share of the tuples that is left after looking at so many bits of an attribute."""
+        if self.evenness is None:
+            even: Floats = np.exp2(-bits.astype(float))
+            return even
+        known = np.asarray(self.evenness[attribute], float)
+        return known[np.minimum(bits, len(known) - 1)]
+
+    def costs(self, layouts: Layouts) -> Floats:
+        """C_D of many layouts at once."""
+        p = self.prices
+        used = layouts > 0
+        total = layouts.sum(axis=1)
+        cost: Floats = self.arrivals * used.sum(axis=1) * p.hash
+        shares = [self.share(k, layouts[:, k]) for k in range(self.attributes)]
+        for mask, frequency in self.frequencies.items():
+            known = list(attributes_of(mask, self.attributes))
+            met = np.ones(len(layouts))
+            for k in known:
+                met = met * shares[k]
+            walked = np.exp2((total - layouts[:, known].sum(axis=1)).astype(float))
+            each = used[:, known].sum(axis=1) * p.hash + self.stored * met * p.compare
+            cost = cost + self.requests * frequency * (each + self.runs * walked * p.bucket)
+        return cost
+
+    def cost(self, bits: Sequence[int]) -> float:
+        """C_D of one layout."""
+        return float(self.costs(np.array([bits], np.int64).reshape(1, -1))[0])
+
+    def candidates(self, bits: Sequence[int]) -> float:
+        """Expected candidates of one probe."""
+        total = 0.0
+        for mask, frequency in self.frequencies.items():
+            met = self.stored
+            for k in attributes_of(mask, self.attributes):
+                met *= float(self.share(k, np.array([bits[k]]))[0])
+            total += frequency * met
+        return total / max(sum(self.frequencies.values()), 1e-12)
+
+    def benefit(self, attribute: int, bits: int) -> float:
+        """MB(A), equation (2): the most that indexing an attribute with so many bits can save, less its hashes."""
+        share = sum(f for m, f in self.frequencies.items() if attribute in attributes_of(m, self.attributes))
+        left = float(self.share(attribute, np.array([bits]))[0])
+        saved = self.requests * share * self.stored * (1.0 - left) * self.prices.compare
+        return saved - (share * self.requests + self.arrivals) * self.prices.hash
+
+    def worth_indexing(self, bits: int) -> list[int]:
+        """EPrune: the attributes whose greatest benefit is positive."""
+        return [k for k in range(self.attributes) if self.benefit(k, bits) > 0]

@@ -1,0 +1,48 @@
+"""What a tuner gets to know of a stem when it decides: sizes, evenness of its attributes, its slices' layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thalweg.plan.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What some search requests with one access pattern met at one stem."""
+
+    stem: str
+    mask: int
+    requests: int
+    work: float
+    """Buckets looked up and candidates examined."""
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFacts:
+    number: int
+    layout: Layout
+    rows: int
+    life: float
+    """Share of a window for which tuples to come may still search it."""
+    waiting: int = 0
+    """Tuples that have come, wait, and will search it."""
+
+
+@dataclass(frozen=True)
+class StemFacts:
+    names: tuple[str, ...]
+    """Of the join attributes."""
+    rows: int
+    built: int
+    """Rows stored since the query began."""
+    runs: int
+    evenness: Sequence[Sequence[float]]
+    slices: tuple[SliceFacts, ...]
+
+    @property
+    def bits(self) -> int:
+        """Most bits that a directory no larger than the rows can have."""
+        return max(self.rows - 1, 0).bit_length()
