@@ -179,8 +179,14 @@ def _bucket(rows: Ints, row: int, pairs: Ints, pair: int, pair_end: int, mask: i
 
 @njit(inline="always")
 def _wild_bucket(rows: Ints, row: int, pairs: Ints, pair: int, pair_end: int, runs: Ints, s: int) -> int:
-    """The same in a bit-address index, with zeros for attributes that the row does not know."""
+    """The same in a hash index over some of these keys, or in a bit-address index, with zeros for attributes that the
+    row does not know."""
     bucket = 0
+    if runs[s, MASK] < -1:
+        for k in range(pair, pair_end):
+            if runs[s, BITS + 2 * (k - pair)] != 0:
+                bucket = mix(bucket ^ rows[row, pairs[k, 0]])
+        return bucket & (-2 - runs[s, MASK])
     for k in range(pair, pair_end):
         at = BITS + 2 * (k - pair)
         bucket |= address(rows[row, pairs[k, 0]], runs[s, at], runs[s, at + 1])
