@@ -132,7 +132,7 @@ class Amri:
         assessed.reset()
         old, new = self.layouts[stem], self._selected(stem, workload, known, facts)
         before, after = self._cost(old, workload, known), self._cost(new, workload, known)
-        if new == old or after > (1 - self.gain) * before:
+        if new == old or after >= (1 - self.gain) * before:
             return None
         self.layouts[stem] = new
         windows = known.rows / max(workload.arrivals, 1.0)

@@ -77,9 +77,9 @@ class Schedule:
         self._assess(done)
 
     def _most_changed(self) -> list[str]:
-        """The stem with the greatest relative change of its requests, if that is significant."""
+        """The stem with the greatest relative change of its requests, if that is significant; all at the very start."""
         if self.before is None:
-            return list(self.stems)
+            return [] if self.now else list(self.stems)
 
         def change(stem: str) -> float:
             assert self.before is not None

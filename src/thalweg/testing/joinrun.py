@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from thalweg.execute.engine import RESULT_TIME, Engine
 from thalweg.optimize.policy import Policy
+from thalweg.optimize.tuner import IndexTuner
 from thalweg.plan import Pipeline
 from thalweg.plan.layout import Layout
 from thalweg.query.bind import bind
@@ -22,6 +23,7 @@ from thalweg.testing.joincase import UNITS, Advance, CaseSource, JoinCase, Push,
 from thalweg.testing.joins import Seeded
 
 MakePolicy = Callable[[Pipeline, int], Policy]
+MakeTuner = Callable[[], IndexTuner]
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,23 @@ class Outcome:
     stats: dict[str, Any]
 
 
-def run(case: JoinCase, *, policy: str | MakePolicy | None = None, timed: bool = False) -> Outcome:
-    """The results of a case, in the order in which they came; `policy` instead of the case's own.
+def run(
+    case: JoinCase, *, policy: str | MakePolicy | None = None, timed: bool = False, tuner: MakeTuner | None = None
+) -> Outcome:
+    """The results of a case, in the order in which they came; `policy` instead of the case's own; with an index tuner
+    if one is given.
 
     With `timed`, the engine is asked for raw columns and result times, as the Spark layer does.
     """
-    runner = _Runner(case, policy or case.policy, timed)
+    runner = _Runner(case, policy or case.policy, timed, tuner)
     for k, step in enumerate(case.steps):
         runner.take(k, step)
     return runner.close()
 
 
 class _Runner:
-    def __init__(self, case: JoinCase, policy: str | MakePolicy, timed: bool) -> None:
+    def __init__(self, case: JoinCase, policy: str | MakePolicy, timed: bool, tuner: MakeTuner | None) -> None:
+        self.tuner = tuner
         self.case = case
         self.policy = policy
         self.timed = timed
@@ -64,6 +70,7 @@ class _Runner:
             self.query, policy=self.policy, seed=self.case.seed % 1000,
             layout=layouts(self.case, self.query, self.starts), tables=self.case.tables,
             output="columns" if self.timed else "select", slice_rows=self.case.slice_rows, buffer=self.case.buffer,
+            tuner=None if self.tuner is None else self.tuner(),
         )  # fmt: skip
 
     def take(self, k: int, step: object) -> None:

@@ -1,0 +1,207 @@
+"""Every assessment, schedule and migration, rival index and chaos: the rows are those of the definition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.joins.harness import _difference, expected
+from tests.joins.oracle import TooLarge
+
+from thalweg.errors import DefinitionError
+from thalweg.execute.engine import Engine
+from thalweg.optimize.amri import ASSESSMENTS, Amri
+from thalweg.optimize.chaos import ChaosTuner
+from thalweg.optimize.migrate import MIGRATIONS
+from thalweg.optimize.schedule import SCHEDULES
+from thalweg.optimize.tuner import IndexTuner, make
+from thalweg.plan.layout import Layout
+from thalweg.query.bind import bind
+from thalweg.query.query import Source
+from thalweg.testing.joinrun import run
+from thalweg.testing.joins import make_case
+
+EVERY = list(product(ASSESSMENTS, SCHEDULES, MIGRATIONS))
+
+
+def hasty(assessment: str, schedule: str, migration: str, **options: Any) -> Amri:
+    """Decides every few requests and for any gain, so that small cases see many layouts."""
+    return Amri(assessment, schedule, migration, window=6, period=12, gain=0.0, **options)
+
+
+def check(seed: int, oracle: Any, tuner: Callable[[], IndexTuner]) -> int:
+    case = make_case(seed)
+    try:
+        answer = oracle.answer(case)
+    except TooLarge:
+        return 0
+    outcome = run(case, tuner=tuner)
+    wanted = expected(case, answer)
+    found = list(zip(map(_plain, outcome.rows), outcome.steps, strict=True))
+    assert _difference(f"seed {seed}", Counter(wanted), Counter(found)) is None
+    return len(answer)
+
+
+def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(repr(v) if isinstance(v, float) else v for v in row)
+
+
+@pytest.mark.parametrize(("assessment", "schedule", "migration"), EVERY, ids=["-".join(e) for e in EVERY])
+def test_every_combination(assessment: str, schedule: str, migration: str, oracle: Any) -> None:
+    first = 90_000 + 4 * EVERY.index((assessment, schedule, migration))
+    for seed in range(first, first + 4):
+        check(seed, oracle, partial(hasty, assessment, schedule, migration))
+
+
+@pytest.mark.parametrize("hashes", [1, 2, 3, 7])
+def test_hash_indexes_by_frequency(hashes: int, oracle: Any) -> None:
+    for seed in range(91_000 + 10 * hashes, 91_000 + 10 * hashes + 6):
+        check(seed, oracle, partial(hasty, "sria", "continuous", "partial", hashes=hashes))
+
+
+def test_under_chaos(oracle: Any) -> None:
+    found = [check(seed, oracle, partial(ChaosTuner, seed, 0.7)) for seed in range(92_000, 92_020)]
+    assert sum(found) > 100
+
+
+@pytest.mark.long
+def test_many(oracle: Any) -> None:
+    for seed in range(95_000, 97_000):
+        check(seed, oracle, partial(hasty, *EVERY[seed % len(EVERY)]))
+
+
+# --- a stream whose access patterns change ----------------------------------------------------------------------------
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("l", pa.int64())])
+TEXT = """
+    SELECT r.ts AS a, s.ts AS b, t.ts AS c
+    FROM r [RANGE 400 MILLISECONDS], s [RANGE 400 MILLISECONDS], t [RANGE 400 MILLISECONDS]
+    WHERE r.k = s.k AND s.l = t.l AND r.l = t.k
+"""
+
+
+def engine(**options: Any) -> Engine:
+    sources = {n: Source(SCHEMA, time="ts", unit="ms") for n in "rst"}
+    return Engine(bind(TEXT, sources), slice_rows=16, **options)
+
+
+def fed(e: Engine, first: int, last: int) -> pa.Table:
+    random = np.random.default_rng([5, first])
+    found = []
+    for at in range(first, last, 50):
+        for name in "rst":
+            times = np.arange(at, at + 50)
+            keys = {c: random.integers(0, 200 if (at // 500) % 2 == (c == "k") else 6, 50) for c in ("k", "l")}
+            found.append(e.push(name, pa.table({"ts": times, **keys})))
+        e.advance()
+    return pa.concat_tables(found)
+
+
+def rows(*tables: pa.Table) -> list[tuple[int, ...]]:
+    return sorted(tuple(r.values()) for t in tables for r in t.to_pylist())
+
+
+TUNERS = {
+    "cdia": lambda: Amri(window=300, period=600, migration="partial", gain=0.0),
+    "hashes": lambda: Amri(window=300, period=600, hashes=2, migration="all"),
+    "chaos": lambda: ChaosTuner(3),
+}
+
+
+@pytest.mark.parametrize("name", TUNERS)
+def test_a_restart_changes_neither_answers_nor_decisions(name: str) -> None:
+    plain = engine()
+    wanted = [fed(plain, 0, 1_000), fed(plain, 1_000, 2_000)]
+    whole = engine(tuner=TUNERS[name]())
+    straight = [fed(whole, 0, 1_000), fed(whole, 1_000, 2_000)]
+    one = engine(tuner=TUNERS[name]())
+    first = fed(one, 0, 1_000)
+    before = one.drain()
+    other = engine(tuner=TUNERS[name]())
+    other.restore(one.snapshot())
+    second = fed(other, 1_000, 2_000)
+    assert len(rows(*wanted)) > 100
+    assert rows(*wanted) == rows(*straight) == rows(first, second)
+    told = [e for e in [*before, *other.drain()] if e.kind == "index"]
+    assert told == [e for e in whole.drain() if e.kind == "index"]
+    assert len(told) > 3
+    assert {s.input.alias: s.stem.layouts() for s in whole.stages} == {
+        s.input.alias: s.stem.layouts() for s in other.stages
+    }
+
+
+def test_a_tuning_is_an_event_with_both_layouts_and_their_costs() -> None:
+    e = engine(tuner=TUNERS["cdia"]())
+    fed(e, 0, 1_500)
+    told = [event for event in e.drain() if event.kind == "index"]
+    assert told
+    for event in told:
+        assert event.estimate_after < event.estimate_before
+        assert "bits" in event.after
+        assert event.before.split(":")[0] == event.after.split(":")[0]
+        assert "requests" in event.why
+
+
+def test_indexes_show_patterns_and_what_other_layouts_would_cost() -> None:
+    e = engine(tuner=TUNERS["cdia"]())
+    fed(e, 0, 1_500)
+    views = e.indexes()
+    assert set(views) == set("rst")
+    for view in views.values():
+        assert sum(share for _, share in view.patterns) == pytest.approx(1.0, abs=0.15)
+        assert len(view.alternatives) == 3
+        assert dict(view.alternatives)[view.alternatives[2][0]] > 1  # no index costs more
+    assert engine().indexes()["r"].layout == "hash for each pattern"
+    assert e.stats()["inputs"]["r"]["index bytes"] > 0
+
+
+def test_a_frozen_engine_keeps_its_layouts() -> None:
+    e = engine(tuner=TUNERS["cdia"]())
+    fed(e, 0, 500)
+    e.drain()
+    e.freeze()
+    fed(e, 500, 1_500)
+    assert not [event for event in e.drain() if event.kind == "index"]
+
+
+def test_nothing_moves_unless_asked() -> None:
+    e = engine(tuner=Amri(window=300, period=600, migration="nothing", gain=0.0))
+    fed(e, 0, 1_500)
+    assert e._tuning is not None
+    assert e._tuning.moved == 0
+    assert any(len(set(s.stem.layouts().values())) > 1 for s in e.stages)
+    moving = engine(tuner=Amri(window=300, period=600, migration="all", gain=0.0))
+    fed(moving, 0, 1_500)
+    assert moving._tuning is not None
+    assert moving._tuning.moved > 0
+
+
+def test_a_budget_of_memory_holds_for_all_stems_together() -> None:
+    e = engine(tuner=Amri(window=300, period=600, migration="all", memory=4 * 48, gain=-1.0))
+    fed(e, 0, 1_500)
+    assert all(s.stem.layout.bits for s in e.stages)
+    assert sum(4 * 2 ** sum(s.stem.layout.bits) for s in e.stages) <= 2 * 4 * 48
+
+
+@pytest.mark.parametrize("name", ["amri", "amri csria triggered all", "hashes 3", "hashes 2 dia partial", "chaos"])
+def test_tuners_by_name(name: str) -> None:
+    assert make(name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "bits", "hashes", "amri fast", "amri sria dia", "chaos all"])
+def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(DefinitionError):
+        make(name)
+
+
+def test_a_hash_index_on_fewer_attributes_serves_a_probe_that_knows_more() -> None:
+    few = engine(layout=Layout("hash", patterns=((0,),)))
+    assert rows(fed(few, 0, 600)) == rows(fed(engine(), 0, 600))
+    scan = engine(layout="scan")
+    assert rows(fed(scan, 0, 300)) == rows(fed(engine(), 0, 300))
