@@ -5,6 +5,7 @@ One row per millisecond and stream, in order; a batch of n rows is n/4 of each o
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,8 @@ from benchmarks.joins.workloads import Workload, j, j3
 MAKERS = {"clique": j, "common key": j3}
 EPOCH_MS = 1_700_000_000_000
 """The first row's time; results are summed by their milliseconds since then."""
+WRITTEN = 1_700_000_000
+"""Spark reads files in the order of their times, in whole milliseconds: files get times of their own."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ def make(shape: str, batch: int, batches: int, home: Path) -> Feed:
         (folder / stream).mkdir(parents=True)
         table = timed(workload.data[stream])
         for n in range(batches):
-            pq.write_table(table.slice(n * per_stream, per_stream), folder / stream / f"part-{n:03}.parquet")
+            path = folder / stream / f"part-{n:03}.parquet"
+            pq.write_table(table.slice(n * per_stream, per_stream), path)
+            os.utime(path, (WRITTEN + n, WRITTEN + n))
     return Feed(shape, folder, workload, batch, batches)
 
 
@@ -63,7 +68,7 @@ def head(feed: Feed, batches: int) -> Feed:
     for stream in feed.workload.streams:
         (folder / stream).mkdir(parents=True)
         for n in range(batches):
-            shutil.copy(feed.folder / stream / f"part-{n:03}.parquet", folder / stream)
+            shutil.copy2(feed.folder / stream / f"part-{n:03}.parquet", folder / stream)
     return replace(feed, folder=folder, batches=batches)
 
 

@@ -88,7 +88,8 @@ def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path):
 
 
 def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path):
-    """Without the record that it was committed, the last batch runs again from the state before it: same rows."""
+    """Without the record that it was committed, the last batch runs again from the state before it: same rows, also
+    where the session has another number of partitions by then."""
     joinshapes.write(tmp_path / "in", files=3)
     written: dict[int, list[list[tuple]]] = {}
 
@@ -104,7 +105,12 @@ def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path):
     assert sorted(written) == [0, 1]
     for part in (tmp_path / "check" / "commits").glob("*1*"):
         part.unlink()
-    run()
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", 5)
+    try:
+        run()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
     assert [len(v) for v in written.values()] == [1, 2]
     assert written[1][0] == written[1][1]
     rows = sorted(r[:-1] for attempts in written.values() for r in attempts[0])
