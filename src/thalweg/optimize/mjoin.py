@@ -39,7 +39,7 @@ PATIENCE = 15
 """Batches between scouts, at most, while they bring nothing new."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
-RECALL = 2.5
+RECALL = 1.5
 """How many times the expected work calls a ruster back."""
 
 Seen = tuple[frozenset[int], int, int, float, float]
