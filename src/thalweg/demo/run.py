@@ -70,6 +70,8 @@ def run(quick: bool = False, policy: str = "auto", console: Console | None = Non
                 theirs = _spark(spark, stream, folder, console, stop)
                 same = ours.answer == theirs.answer
                 console.print(_verdict(ours, theirs, same))
+                page = api.query(NAME).report(Path(tempfile.gettempdir()) / "thalweg-demo.html")
+                console.print(f"report: {page}", highlight=False, soft_wrap=True)
             finally:
                 spark.sparkContext.setLogLevel("OFF")  # tasks cut short are what was asked for
                 spark.stop()

@@ -122,11 +122,12 @@ class AGreedy(Profiling):
     def _significant(self, V: NDArray[np.int64], a: NDArray[np.float64], i: int, j: int) -> bool:
         if not self.follow:
             return True
-        # Both counts and costs are estimates: their errors add up in squares.
+        # Counts and costs are estimates. However unsure a cost is, it is not below nothing: costs are weighed as ratios.
         own, rival = V[i, i] / a[i], V[i, j] / a[j]
+        if rival - own <= self.evidence * np.sqrt(rival / a[j] + own / a[i]):
+            return False
         unsure = self.costs.error[self.view.order]
-        error = np.sqrt(rival / a[j] + own / a[i] + (rival * unsure[j]) ** 2 + (own * unsure[i]) ** 2)
-        return bool(rival - own > self.evidence * error)
+        return bool(own == 0 or np.log(rival / own) > self.evidence * np.hypot(unsure[i], unsure[j]))
 
     def _candidates(self, i: int) -> list[int]:
         """Places after i whose filter may stand at i."""

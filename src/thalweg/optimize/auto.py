@@ -205,9 +205,9 @@ class Auto(SingleRoute):
             return 0.0, 0.0, cost
         difference = profile.costs(written, costs) - profile.costs(rival, costs)
         fewer = profile.met(written) - profile.met(rival)
-        # Chance in the tuples sampled, and in the costs measured.
-        error = np.sqrt((difference**2).sum() + ((fewer * costs * self.greedy.costs.error) ** 2).sum()) / total
-        return float(difference.sum() / total), float(error), cost
+        saving = float(difference.sum() / total)
+        by_chance = float(np.sqrt((difference**2).sum())) / total
+        return saving, float(np.hypot(by_chance, saving * _doubt(fewer * costs, self.greedy.costs.error))), cost
 
     def _adopt(self, before: float, after: float) -> None:
         self.adaptive = True
@@ -272,6 +272,22 @@ class Auto(SingleRoute):
         self._lessons = record["lessons"]
         saving, error, cost = record["worth"]
         self._worth = (saving, error, cost)
+
+
+def _doubt(changes: NDArray[np.float64], unsure: NDArray[np.float64]) -> float:
+    """How many standard errors of the costs it takes to turn a saving round, as one part of it.
+
+    `changes` are seconds saved (or, below nothing, spent) at each operator. Costs are unsure by factors: what is saved
+    and what is spent more are weighed as a ratio.
+    """
+    more, less = changes > 0, changes < 0
+    gain, loss = changes[more].sum(), -changes[less].sum()
+    if gain <= loss or loss == 0:
+        return 0.0
+    doubt = np.hypot(
+        np.sqrt(((changes * unsure)[more] ** 2).sum()) / gain, np.sqrt(((changes * unsure)[less] ** 2).sum()) / loss
+    )
+    return float(doubt / np.log(gain / loss))
 
 
 def _cost(drops: NDArray[np.bool_], order: list[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:

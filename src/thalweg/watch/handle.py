@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pandas as pd
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.plan import Event, Plan, Route
 from thalweg.spark.board import Entry, board
-from thalweg.watch import explain
+from thalweg.watch import explain, report
 from thalweg.watch.summary import Summary, summarise
 
 EVENT_COLUMNS = [
@@ -121,6 +122,10 @@ class QueryHandle:
         names = self._entry.pipeline.names
         event = Event("user", kind, before.version, 0, before.route.named(names), after.named(names), "asked for")
         self._entry.decisions.append({"batch": None, "partition": None, **event.record()})
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write all of it as one HTML page that needs nothing else; by default `<name>.html` in the working folder."""
+        return report.write(self, path)
 
     def __repr__(self) -> str:
         return f"<thalweg query '{self.name}', policy {self._entry.policy}>\n{self.explain()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from thalweg.plan import Event, Route
 from thalweg.profile.heavy import heavy
 from thalweg.spark.board import JoinEntry, board
 from thalweg.spark.keys import tasks
+from thalweg.watch import report
 from thalweg.watch.handle import EVENT_COLUMNS
 
 STAT_COLUMNS = [
@@ -137,6 +139,10 @@ class JoinHandle:
     def explain(self) -> JoinExplanation:
         """How the query is cut and routed, and what it keeps."""
         return JoinExplanation(text(self._entry, self._reports("pack"), self._newest()))
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write all of it as one HTML page that needs nothing else; by default `<name>.html` in the working folder."""
+        return report.write(self, path)
 
     def __repr__(self) -> str:
         return str(self.explain())

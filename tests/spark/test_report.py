@@ -1,0 +1,92 @@
+"""The report of a query: it renders in a browser, and its numbers are those of the board."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import thalweg as tw
+
+
+@pytest.fixture(scope="module")
+def pages(spark, tmp_path_factory):
+    """A filter and a join over the same drifting files, and the reports of both."""
+    folder = tmp_path_factory.mktemp("report")
+    for n in range(4):
+        ids = range(n * 3000, n * 3000 + 3000)
+        table = {
+            "id": ids,
+            "k": [i % 50 for i in ids],
+            "ts": pa.array([i * 1_000_000 for i in ids], pa.timestamp("us", "UTC")),
+        }
+        (folder / "in").mkdir(exist_ok=True)
+        pq.write_table(pa.table(table), folder / "in" / f"{n}.parquet")
+
+    def source():
+        reader = spark.readStream.schema("id long, k long, ts timestamp").option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(folder / "in"))
+
+    early = tw.pred(lambda id: (id < 6000) == (id % 20 == 0), name="early <b>")
+    late = tw.pred(lambda id: (id >= 6000) == (id % 20 == 1), name="late")
+    queries = {
+        "filter & report": tw.where(source(), early, late, policy="agreedy", name="filter & report", seed=1),
+        "join report": tw.sql(
+            "SELECT a.id FROM a [RANGE 30 SECONDS], b [RANGE 30 SECONDS] WHERE a.k = b.k",
+            a=tw.stream(source(), time="ts"), b=tw.stream(source(), time="ts"), cells=2, name="join report",
+        ),
+    }  # fmt: skip
+    written = {}
+    for name, df in queries.items():
+        out = folder / name.replace(" ", "-")
+        running = (
+            df.writeStream.format("parquet").option("checkpointLocation", f"{out}-checkpoint")
+            .trigger(availableNow=True).start(str(out))
+        )  # fmt: skip
+        running.awaitTermination()
+        written[name] = tw.query(name).report(folder / "pages" / f"{out.name}.html")
+    return written
+
+
+def data(page):
+    return json.loads(re.search(r"id='data'>(.*?)</script>", page, re.S)[1])
+
+
+def test_the_numbers_are_those_of_the_board(pages):
+    page = pages["filter & report"].read_text()
+    handle = tw.query("filter & report")
+    stats, events, told = handle.stats(), handle.events(), data(page)
+    assert told["facts"]["calls"] == stats.calls.sum()
+    assert told["facts"]["rows in"] == 12_000
+    assert told["facts"]["events"] == len(events) > 0
+    assert [e["after"] for e in told["events"]] == events.after.tolist()
+    assert f"<b>{stats.calls.sum():,}</b>" in page
+    assert page.count("<tr><td>") >= len(events)
+    assert "early &lt;b&gt;" in page
+    assert "early <b>" not in re.sub(r"<script.*?</script>", "", page, flags=re.S)
+    join = data(pages["join report"].read_text())
+    last = tw.query("join report").stats().sort_values("batch").groupby(["cell", "input"]).tail(1)
+    assert join["facts"]["rows in"] == last["rows in"].sum()
+    assert join["facts"]["batches"] == 4
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    for page in pages.values():
+        assert not re.search(r"""(?:src|href)=|https?://|@import|url\(""", page.read_text())
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
+@pytest.mark.parametrize("name", ["filter & report", "join report"])
+def test_a_browser_renders_it(pages, name, tmp_path):
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
+    done = subprocess.run([*command, pages[name].as_uri()], capture_output=True, text=True, timeout=120)
+    shown = re.sub(r"<script.*?</script>", "", done.stdout, flags=re.S)
+    assert shown.count("<svg") >= 4
+    assert shown.count("<polyline") >= 4
+    assert "NaN" not in shown
+    assert data(done.stdout.replace('id="data"', "id='data'"))["facts"]["rows in"] > 0
