@@ -25,7 +25,7 @@ HandWritten = Callable[..., tuple[int, int, int]]
 def main(
     quick: Annotated[bool, typer.Option(help="Smaller data, fewer rounds; a minute or so.")] = False,
     rounds: Annotated[int, typer.Option(help="Passes of each contender.")] = 0,
-    only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
+    only: Annotated[str, typer.Option(help="Only workloads whose name contains this, or 'scaling'.")] = "",
     batch: Annotated[int, typer.Option(help="Milliseconds in a micro-batch.")] = thalweg_runs.BATCH,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; a quick one stays in out/.")] = None,
 ) -> None:
@@ -33,6 +33,7 @@ def main(
     report = Report(batch=batch, rounds=rounds or (2 if quick else 5))
     folder = out or (DATA if quick or only else HERE)
     warm_up()
+    note_load(report.load)
     for make in QUICK if quick else FULL:
         w = make()
         if only not in w.name:
@@ -40,7 +41,7 @@ def main(
         note_load(report.load)
         report.results.append(compare(w, report, console, slow=0 if quick and w.name.startswith("J3") else 1))
         report.write(folder)  # what is known so far, should the run be cut off
-    if not only:
+    if not only or only == "scaling":
         with console.status("scaling") as status:
             sizes = (20_000, 40_000, 80_000) if quick else (25_000, 50_000, 100_000, 200_000, 400_000)
             windows = (1_000, 4_000, 16_000) if quick else (1_250, 2_500, 5_000, 10_000, 20_000, 40_000)

@@ -214,6 +214,8 @@ class Report:
             axis.loglog(sizes, [p.seconds for p in curve.points], "o-", label=f"measured, slope {curve.slope():.2f}")
             first = curve.points[0]
             axis.loglog(sizes, [first.seconds * s / first.size for s in sizes], ":", color="grey", label="linear")
+            axis.set_xticks(sizes, [f"{x / 1000:g}k" for x in sizes])
+            axis.set_xticks([], minor=True)
             axis.set_xlabel(curve.against)
             axis.set_ylabel("processor seconds")
             axis.legend(frameon=False)

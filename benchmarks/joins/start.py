@@ -17,7 +17,7 @@ from pathlib import Path
 FIRST_RESULT = """
 import json, time
 marks = [time.process_time()]
-import numba, numpy, pandas, pyarrow as pa, pyarrow.compute, sqlglot
+import numba, numpy, pandas, pyarrow as pa, pyarrow.compute
 marks.append(time.process_time())
 from thalweg.execute.engine import Engine
 from thalweg.query.bind import bind

@@ -1,6 +1,6 @@
 """How many random cases to run, from which seed on; and what was compared, said at the end.
 
-pytest tests/joins                              2,200 cases, of which a few are skipped as too large
+pytest tests/joins                              2,100 cases, of which a few are skipped as too large
 pytest tests/joins --cases 100000               the long run
 pytest tests/joins --cases 1 --first-case 4711  one case again
 """
@@ -16,7 +16,7 @@ import pytest
 from tests.joins.harness import Tally, check_seeds
 from tests.joins.oracle import DuckOracle
 
-CASES = 2_200
+CASES = 2_100
 CHUNK = 50
 _tally = Tally()
 
