@@ -252,13 +252,13 @@ def run_batch(
 
 
 def spans(engine: Engine, times: list[np.ndarray[Any, np.dtype[np.int64]]]) -> Iterator[int | None]:
-    """Ends of the spans into which a batch is cut: a slice's length each; None is the last, open end."""
+    """Ends of the spans into which a batch is cut: two slices' length each; None is the last, open end."""
     lengths = [s.stem.length for s in engine.stages if s.stem is not None and s.stem.length]
     known = [t[t > NOTHING] for t in times]
     known = [t for t in known if len(t)]
     if lengths and known and not engine.shape.ordered:
         first, last = min(int(t[0]) for t in known), max(int(t[-1]) for t in known)
-        length = max(min(lengths), (last - first) // 1000 + 1)
+        length = max(2 * min(lengths), (last - first) // 1000 + 1)
         yield from range(first + length, last, length)
     yield None
 
