@@ -65,7 +65,9 @@ class Run:
 
     @property
     def rows_per_processor_second(self) -> float:
-        """Over the steady batches; hardly changed by what else the machine does."""
+        """Over the steady batches; hardly changed by what else the machine does. Over all where few were finished."""
+        if self.cut_off or len(self.used) < 4:
+            return self.batch * len(self.triggers) / self.cpu
         first = max(1, len(self.used) // 4) - 1
         return self.batch * (len(self.used) - 1 - first) / max(self.used[-1] - self.used[first], 1e-9)
 

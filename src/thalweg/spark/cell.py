@@ -137,7 +137,8 @@ class Cell:
         clock.lap("send")
         told = report(
             warm.engine, key=key, loaded=loaded, written=written, results=results.count,
-            state=sum(size for _, size in warm.written.values()), **clock.record(),
+            state=sum(size for _, size in warm.written.values()),
+            silent=silent(warm.engine, warm.newest, self.task.idle), **clock.record(),
         )  # fmt: skip
         yield None, json.dumps(told)
 
@@ -279,6 +280,12 @@ def watermarks(engine: Engine, newest: Mapping[str, int], idle: Mapping[str, int
         if mark > NOTHING:
             marks[alias] = mark
     return marks
+
+
+def silent(engine: Engine, newest: Mapping[str, int], idle: Mapping[str, int]) -> list[str]:
+    """Streams that no longer hold back the others: those whose watermark the idle time-out has moved on."""
+    own = watermarks(engine, newest, {})
+    return [a for a, mark in watermarks(engine, newest, idle).items() if mark > own.get(a, NOTHING)]
 
 
 def _advance(engine: Engine, marks: Mapping[str, int], results: Results) -> None:
