@@ -126,6 +126,29 @@ def test_late_tuples_are_counted_and_left_out(spark, tmp_path):
     assert last.late.tolist() == [50, 50]
 
 
+def test_a_silent_stream_does_not_hold_back_the_others(spark, tmp_path):
+    """s2 stops after its first file; with idle= the tuples of s1 go as if it had not, and explain tells."""
+    joinshapes.write(tmp_path / "in", files=6, count=3000, seconds=300)
+    for part in sorted((tmp_path / "in" / "s2").iterdir())[1:]:
+        part.unlink()
+    (tmp_path / "in" / "s1" / "part-006.parquet").unlink()
+
+    def run(name, **more):
+        inputs = {
+            s: tw.stream(spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(tmp_path / "in" / s)),
+                         time="ts", lateness=LATENESS, **more) for s in ("s1", "s2")
+        }  # fmt: skip
+        (tmp_path / name).mkdir()
+        drain(spark, tw.sql(SHAPES["two streams"].ours, name=name, cells=1, **inputs), tmp_path / name)
+        stats = tw.query(name).stats()
+        return stats[(stats.batch == stats.batch.max()) & (stats.input == "a")].stored.iloc[0]
+
+    assert run("waits") > 2400  # all that came after s2's last tuple
+    assert "silent" not in tw.query("waits").explain()
+    assert run("goes on", idle="10 seconds") < 1500  # a window, the time-out and what a slice keeps with them
+    assert "silent      b: nothing came" in tw.query("goes on").explain()
+
+
 def test_a_changed_query_is_refused(spark, folder, tmp_path):
     drain(spark, asked(spark, SHAPES["two streams"], folder, cells=2), tmp_path)
     for file in ("s1", "s2"):

@@ -3,11 +3,13 @@ answers stay together: no row is lost and none doubled."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -57,13 +59,17 @@ def until_batch(process: subprocess.Popen, count: int) -> bool:
     return True
 
 
-def kill_and_restart(spark, folder: Path, name: str, kills: int, files: int, seed: int, cells: int = 2, **more) -> int:
+def kill_and_restart(
+    spark, folder: Path, name: str, kills: int, files: int, seed: int, cells: int = 2,
+    masters: Sequence[str] = ("local[2]",), **more,
+) -> int:  # fmt: skip
     """Returns how many times the driver was killed in mid-run."""
     joinshapes.write(folder / "in", files=files)
     draw = random.Random(seed)
     killed = 0
+    turns = itertools.cycle(masters)
     for _ in range(kills):
-        process = start(folder, name, cells, "auto", **more)
+        process = start(folder, name, cells, "auto", next(turns), **more)
         if until_batch(process, draw.randint(1, 2)):
             break
         try:
@@ -72,17 +78,17 @@ def kill_and_restart(spark, folder: Path, name: str, kills: int, files: int, see
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
         process.communicate()
-    finish(start(folder, name, cells, "auto", **more))
+    finish(start(folder, name, cells, "auto", next(turns), **more))
     assert rows_of(spark, folder) == joinshapes.answer(SHAPES[name]), f"seed {seed}"
     return killed
 
 
 @pytest.mark.timeout(600)
 def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path):
-    """One run through everything: a cell's task fails once, its worker dies once, the driver is killed twice."""
-    killed = kill_and_restart(
-        spark, tmp_path, CHAIN, kills=2, files=6, seed=31, master="local[2,4]", faults=True
-    )  # fmt: skip
+    """One run through everything: a cell's task fails once, its worker dies once, the driver is killed twice, and the
+    query goes on in two processes and then on one core."""
+    masters = ("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]")
+    killed = kill_and_restart(spark, tmp_path, CHAIN, kills=2, files=6, seed=31, masters=masters, faults=True)
     assert killed == 2
     assert sorted(p.name for p in (tmp_path / "faults").iterdir()) == ["died", "failed"]
 

@@ -137,7 +137,8 @@ class Cell:
         clock.lap("send")
         told = report(
             warm.engine, key=key, loaded=loaded, written=written, results=results.count,
-            state=sum(size for _, size in warm.written.values()), **clock.record(),
+            state=sum(size for _, size in warm.written.values()),
+            silent=silent(warm.engine, warm.newest, self.task.idle), **clock.record(),
         )  # fmt: skip
         yield None, json.dumps(told)
 
@@ -252,13 +253,13 @@ def run_batch(
 
 
 def spans(engine: Engine, times: list[np.ndarray[Any, np.dtype[np.int64]]]) -> Iterator[int | None]:
-    """Ends of the spans into which a batch is cut: a slice's length each; None is the last, open end."""
+    """Ends of the spans into which a batch is cut: two slices' length each; None is the last, open end."""
     lengths = [s.stem.length for s in engine.stages if s.stem is not None and s.stem.length]
     known = [t[t > NOTHING] for t in times]
     known = [t for t in known if len(t)]
     if lengths and known and not engine.shape.ordered:
         first, last = min(int(t[0]) for t in known), max(int(t[-1]) for t in known)
-        length = max(min(lengths), (last - first) // 1000 + 1)
+        length = max(2 * min(lengths), (last - first) // 1000 + 1)
         yield from range(first + length, last, length)
     yield None
 
@@ -279,6 +280,12 @@ def watermarks(engine: Engine, newest: Mapping[str, int], idle: Mapping[str, int
         if mark > NOTHING:
             marks[alias] = mark
     return marks
+
+
+def silent(engine: Engine, newest: Mapping[str, int], idle: Mapping[str, int]) -> list[str]:
+    """Streams that no longer hold back the others: those whose watermark the idle time-out has moved on."""
+    own = watermarks(engine, newest, {})
+    return [a for a, mark in watermarks(engine, newest, idle).items() if mark > own.get(a, NOTHING)]
 
 
 def _advance(engine: Engine, marks: Mapping[str, int], results: Results) -> None:

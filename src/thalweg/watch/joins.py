@@ -172,6 +172,11 @@ def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, An
     lines.append("")
     lines += _inputs(entry, cells)
     lines += _state(entry, cells)
+    quiet = sorted({a for c in cells for a in c.get("silent", ())})
+    if quiet:
+        lines.append(
+            f"silent      {', '.join(quiet)}: nothing came for longer than idle=, the others go on without waiting"
+        )
     routes = _routes(cells)
     if routes:
         lines += ["", *routes]
