@@ -65,7 +65,7 @@ class Tuning:
                 known = frozenset([i, *(others[op - first] for op in t.visited if op >= first)])
                 if t.rows:
                     probes.append(self._probe(known, others[t.operator - first], t.rows, t.work, t.matches))
-        self.tuner.observe(probes)
+        self.tuner.observe(self.shape.aliases[i], probes)
 
     def _probe(self, bound: frozenset[int], target: int, requests: int, work: float, matches: int) -> Probe:
         mask = self._masks.get((bound, target))

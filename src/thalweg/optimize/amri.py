@@ -34,6 +34,8 @@ ASSESSMENTS: dict[str, Callable[[int, float, float, int], Assessment]] = {
     "cdia-random": lambda n, e, t, s: Cdia(n, e, t, combination="random", seed=s),
     "cdia-highest": lambda n, e, t, s: Cdia(n, e, t, combination="highest", seed=s),
 }
+SILENT = 16
+"""Batches of one input in a row after which the others count as silent."""
 NANO = 1e-9
 """Prices are about nanoseconds."""
 BUCKET_BYTES = 4
@@ -46,7 +48,8 @@ class Amri:
     >>> tuner = Amri(window=100, period=100, schedule="continuous")
     >>> tuner.begin({"r": 2})
     {'r': Layout(kind='bits', bits=(), patterns=None)}
-    >>> tuner.observe([Probe("r", 0b10, 200, 900.0, 50)])
+    >>> for source in ("s", "t", "s"):
+    ...     tuner.observe(source, [Probe("r", 0b10, 200, 900.0, 50)])
     >>> even = [[2.0**-b for b in range(21)]] * 2
     >>> [c.layout.bits for c in tuner.propose(lambda stem: StemFacts(("k", "l"), 1000, 1000, 1, even, ()))]
     [(10, 0)]
@@ -56,8 +59,8 @@ class Amri:
     schedule: str = "hybrid"
     migration: str = "nothing"
     hashes: int | None = None
-    window: int = 4_000
-    period: int = 8_000
+    window: int = 10_000
+    period: int = 20_000
     epsilon: float = 0.05
     theta: float = 0.1
     gain: float = 0.05
@@ -81,6 +84,11 @@ class Amri:
         self._built: dict[str, int] = {}
         self._version = 0
         self._events: list[Event] = []
+        self._counts: dict[str, int] = {}
+        """Requests of this turn, by stem."""
+        self._seen: set[str] = set()
+        self._last = ""
+        self._in_a_row = 0
         self._clock = schedule.make(self.schedule, [], self.window, self.period)
 
     def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
@@ -97,17 +105,21 @@ class Amri:
 
     # Assess
 
-    def observe(self, probes: Sequence[Probe]) -> None:
-        counts: dict[str, int] = {}
+    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+        if (source in self._seen and source != self._last) or self._in_a_row >= SILENT:
+            # All inputs have had their turn. A clock that ran within a turn would take one input's patterns for all.
+            self._clock.observe(self._counts)
+            self._counts, self._seen, self._in_a_row = {}, set(), 0
+        self._in_a_row = self._in_a_row + 1 if source == self._last else 0
+        self._seen.add(source)
+        self._last = source
         for probe in probes:
             if probe.stem not in self.stems:
                 continue
-            counts[probe.stem] = counts.get(probe.stem, 0) + probe.requests
+            self.requests += probe.requests
+            self._counts[probe.stem] = self._counts.get(probe.stem, 0) + probe.requests
             if self._clock.assessing(probe.stem):
                 self.assessed[probe.stem].observe(probe.mask, probe.requests)
-        if counts:
-            self.requests += sum(counts.values())
-            self._clock.observe(counts)
 
     # Select
 
@@ -238,6 +250,7 @@ class Amri:
             "clock": self._clock.snapshot(),
             "counts": [self.requests, self.tunings, self._version],
             "built": self._built,
+            "turn": [self._counts, sorted(self._seen), self._last, self._in_a_row],
         }
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -248,3 +261,5 @@ class Amri:
         self._clock.restore(record["clock"])
         self.requests, self.tunings, self._version = record["counts"]
         self._built = dict(record["built"])
+        counts, seen, self._last, self._in_a_row = record["turn"]
+        self._counts, self._seen = dict(counts), set(seen)
