@@ -23,7 +23,7 @@ from thalweg.plan.layout import Layout
 from thalweg.profile.cdia import Cdia
 from thalweg.profile.csria import Csria
 from thalweg.profile.dia import Dia
-from thalweg.profile.patterns import Assessment, attributes_of, named
+from thalweg.profile.patterns import Assessment, attributes_of, mask_of, named
 from thalweg.profile.sria import Sria
 from thalweg.profile.stemfacts import Probe, StemFacts
 
@@ -61,8 +61,11 @@ class Amri:
     hashes: int | None = None
     window: int = 10_000
     period: int = 20_000
-    epsilon: float = 0.05
-    theta: float = 0.1
+    epsilon: float = 0.002
+    theta: float = 0.01
+    insurance: float = 0.1
+    """Share of the requests that selection takes to be searches by a single attribute, any of them: a route that the
+    policy has not taken yet must not meet a full scan. Not in the paper; 0 is the paper."""
     gain: float = 0.05
     memory: int | None = None
     """Bytes of all stems' directories together."""
@@ -154,8 +157,13 @@ class Amri:
 
     def _workload(self, stem: str, known: StemFacts, frequencies: Mapping[int, float], requests: int) -> Workload:
         arrivals = max(known.built - self._built[stem], 1)
+        attributes = self.stems[stem]
+        insured = {m: f * (1 - self.insurance) for m, f in frequencies.items()}
+        for k in range(attributes if self.insurance else 0):
+            mask = mask_of([k], attributes)
+            insured[mask] = insured.get(mask, 0.0) + self.insurance / attributes
         return Workload(
-            self.stems[stem], frequencies, float(requests), float(arrivals), float(known.rows), self.prices,
+            attributes, insured, float(requests), float(arrivals), float(known.rows), self.prices,
             known.evenness, float(max(known.runs, 1)),
         )  # fmt: skip
 
