@@ -25,8 +25,8 @@ from thalweg.plan.layout import Layout
 from thalweg.profile.sria import Sria
 from thalweg.profile.stemfacts import Probe, StemFacts
 
-BATCH = 250
-"""Milliseconds in a micro-batch: twenty for each phase."""
+BATCH = 500
+"""Milliseconds in a micro-batch: ten for each phase."""
 PHASES = 3
 
 

@@ -186,7 +186,7 @@ def _wild_bucket(rows: Ints, row: int, pairs: Ints, pair: int, pair_end: int, ru
         for k in range(pair, pair_end):
             if runs[s, BITS + 2 * (k - pair)] != 0:
                 bucket = mix(bucket ^ rows[row, pairs[k, 0]])
-        return bucket & (-2 - runs[s, MASK])
+        return int(bucket & (-2 - runs[s, MASK]))
     for k in range(pair, pair_end):
         at = BITS + 2 * (k - pair)
         bucket |= address(rows[row, pairs[k, 0]], runs[s, at], runs[s, at + 1])

@@ -34,6 +34,7 @@ ASSESSMENTS: dict[str, Callable[[int, float, float, int], Assessment]] = {
     "cdia-random": lambda n, e, t, s: Cdia(n, e, t, combination="random", seed=s),
     "cdia-highest": lambda n, e, t, s: Cdia(n, e, t, combination="highest", seed=s),
 }
+DIFFERENT = 0.1
 SILENT = 16
 """Batches of one input in a row after which the others count as silent."""
 NANO = 1e-9
@@ -45,7 +46,7 @@ BUCKET_BYTES = 4
 class Amri:
     """An index tuner for all stems of a query.
 
-    >>> tuner = Amri(window=100, period=100, schedule="continuous")
+    >>> tuner = Amri(window=100, period=100, schedule="continuous", insurance=0.0)
     >>> tuner.begin({"r": 2})
     {'r': Layout(kind='bits', bits=(), patterns=None)}
     >>> for source in ("s", "t", "s"):
@@ -67,6 +68,9 @@ class Amri:
     """Share of the requests that selection takes to be searches by a single attribute, any of them: a route that the
     policy has not taken yet must not meet a full scan. Not in the paper; 0 is the paper."""
     gain: float = 0.05
+    patience: int = 15
+    """Assessments that are left without a selection, at most, while selections bring nothing new and the access
+    patterns stay as they were; 0 is the paper."""
     memory: int | None = None
     """Bytes of all stems' directories together."""
     prices: Prices = field(default_factory=Prices)
@@ -85,6 +89,8 @@ class Amri:
         self.requests = 0
         self.tunings = 0
         self._built: dict[str, int] = {}
+        self._rest: dict[str, int] = {}
+        self._pause: dict[str, int] = {}
         self._version = 0
         self._events: list[Event] = []
         self._counts: dict[str, int] = {}
@@ -103,6 +109,8 @@ class Amri:
             stem: make(n, self.epsilon, self.theta, self.seed + k) for k, (stem, n) in enumerate(self.stems.items())
         }
         self._built = dict.fromkeys(self.stems, 0)
+        self._rest = dict.fromkeys(self.stems, 0)
+        self._pause = dict.fromkeys(self.stems, 0)
         self._clock = schedule.make(self.schedule, list(self.stems), self.window, self.period)
         return dict(self.layouts)
 
@@ -135,8 +143,13 @@ class Amri:
         return changes
 
     def _tune(self, stem: str, facts: Callable[[str], StemFacts]) -> Change | None:
-        assessed, known = self.assessed[stem], facts(stem)
+        assessed = self.assessed[stem]
         frequencies = assessed.frequencies()
+        resting, self._rest[stem] = self._rest[stem], max(self._rest[stem] - 1, 0)
+        if resting and not self._differs(frequencies, self.latest.get(stem, {})):
+            assessed.reset()
+            return None
+        known = facts(stem)
         if not frequencies or known.rows < 2:
             assessed.reset()
             return None
@@ -148,12 +161,20 @@ class Amri:
         old, new = self.layouts[stem], self._selected(stem, workload, known, facts)
         before, after = self._cost(old, workload, known), self._cost(new, workload, known)
         if new == old or after >= (1 - self.gain) * before:
+            self._pause[stem] = min(2 * self._pause[stem] + 1, self.patience)
+            self._rest[stem] = self._pause[stem]
             return None
+        self._pause[stem] = 0
         self.layouts[stem] = new
         windows = known.rows / max(workload.arrivals, 1.0)
         moved = migrate.to_move(self.migration, known.slices, new, workload, windows)
         self._tell(stem, old, new, before, after, workload, known, moved)
         return Change(stem, new, moved)
+
+    @staticmethod
+    def _differs(now: Mapping[int, float], before: Mapping[int, float]) -> bool:
+        """Whether a tenth of the requests or more have another access pattern than before."""
+        return sum(abs(now.get(m, 0.0) - before.get(m, 0.0)) for m in {*now, *before}) >= 2 * DIFFERENT
 
     def _workload(self, stem: str, known: StemFacts, frequencies: Mapping[int, float], requests: int) -> Workload:
         arrivals = max(known.built - self._built[stem], 1)
@@ -258,6 +279,7 @@ class Amri:
             "clock": self._clock.snapshot(),
             "counts": [self.requests, self.tunings, self._version],
             "built": self._built,
+            "rest": [self._rest, self._pause],
             "turn": [self._counts, sorted(self._seen), self._last, self._in_a_row],
         }
 
@@ -269,5 +291,6 @@ class Amri:
         self._clock.restore(record["clock"])
         self.requests, self.tunings, self._version = record["counts"]
         self._built = dict(record["built"])
+        self._rest, self._pause = (dict(r) for r in record["rest"])
         counts, seen, self._last, self._in_a_row = record["turn"]
         self._counts, self._seen = dict(counts), set(seen)
