@@ -183,7 +183,7 @@ def test_nothing_moves_unless_asked() -> None:
 
 
 def test_a_budget_of_memory_holds_for_all_stems_together() -> None:
-    e = engine(tuner=Amri(window=300, period=600, migration="all", memory=4 * 48, gain=-1.0))
+    e = engine(tuner=Amri(window=300, period=600, migration="all", memory=4 * 48, gain=-1e9))
     fed(e, 0, 1_500)
     assert all(s.stem.layout.bits for s in e.stages)
     assert sum(4 * 2 ** sum(s.stem.layout.bits) for s in e.stages) <= 2 * 4 * 48

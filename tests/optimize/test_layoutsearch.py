@@ -71,6 +71,7 @@ def test_exhaustive_is_brute_force_and_eprune_keeps_the_best(seed: int) -> None:
     w = workload(random, attributes)
     every = [b for b in itertools.product(range(bits + 1), repeat=attributes) if sum(b) <= bits]
     best = min(w.cost(b) for b in every)
+    assert w.costs(np.array(every, np.int64)).tolist() == pytest.approx([w.cost(b) for b in every])
     assert exhaustive(w, bits).cost == pytest.approx(best)
     assert exhaustive(w, bits).weighed == len(every)
     assert select(w, bits).cost == pytest.approx(best)

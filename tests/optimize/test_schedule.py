@@ -52,7 +52,7 @@ def test_hybrid_also_takes_the_stem_that_waited_longest() -> None:
     due = [d for d in due_stems("hybrid", steady(60)) if d]
     assert due[0] == STEMS
     assert due[1:5] == [["r"], ["s"], ["t"], ["r"]]
-    changed = due_stems("hybrid", steady(20) + [{"r": 10, "s": 17, "t": 3}] * 12)
+    changed = due_stems("hybrid", steady(20) + [{"r": 10, "s": 17, "t": 3}] * 16)
     assert any("s" in d and len(d) == 2 for d in changed[20:])
 
 

@@ -360,7 +360,10 @@ class Engine:
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
         if self._tuning is not None and not self._frozen:
-            self._events += self._tuning.tune({s.input.alias: s.rows_built for s in self.stages}, self._waiting)
+            self._events += self._tuning.tune(self._built, self._waiting)
+
+    def _built(self, alias: str) -> int:
+        return self.stages[self.shape.number[alias]].rows_built
 
     def _waiting(self, alias: str, until: int) -> int:
         """Tuples of other streams that wait and will search what lives until then."""
@@ -700,7 +703,7 @@ class Engine:
 
         views = {}
         if self._tuning is not None:
-            views = self._tuning.explain({s.input.alias: s.rows_built for s in self.stages}, self._waiting)
+            views = self._tuning.explain(self._built, self._waiting)
         for stage in self.stages:
             if stage.stem is not None and stage.input.alias not in views:
                 names = [self.shape.key_columns[stage.number][c][0] for c in self.shape.classes[stage.number]]

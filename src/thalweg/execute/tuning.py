@@ -24,7 +24,7 @@ from thalweg.profile.visits import Visits
 if TYPE_CHECKING:
     from thalweg.optimize.tuner import IndexTuner, IndexView
 
-SAMPLE = 1024
+SAMPLE = 512
 """Stored tuples looked at to see how evenly bits split them."""
 Waiting = Callable[[str, int], int]
 """Tuples of other streams that wait and will search what lives until a time, by alias and time."""
@@ -65,7 +65,7 @@ class Tuning:
                 known = frozenset([i, *(others[op - first] for op in t.visited if op >= first)])
                 if t.rows:
                     probes.append(self._probe(known, others[t.operator - first], t.rows, t.work, t.matches))
-        self.tuner.observe(probes)
+        self.tuner.observe(self.shape.aliases[i], probes)
 
     def _probe(self, bound: frozenset[int], target: int, requests: int, work: float, matches: int) -> Probe:
         mask = self._masks.get((bound, target))
@@ -74,16 +74,16 @@ class Tuning:
             mask = self._masks[bound, target] = mask_of(pattern, len(self.shape.classes[target]))
         return Probe(self.shape.aliases[target], mask, requests, work, matches)
 
-    def tune(self, built: Mapping[str, int], waiting: Waiting) -> list[Event]:
+    def tune(self, built: Callable[[str], int], waiting: Waiting) -> list[Event]:
         """Bring the layouts in force that the tuner proposes now."""
         for change in self.tuner.propose(lambda alias: self._facts(alias, built, waiting)):
             self.moved += self.stems[change.stem].relayout(change.layout, migrate=change.slices)
         return self.tuner.drain()
 
-    def explain(self, built: Mapping[str, int], waiting: Waiting) -> dict[str, IndexView]:
+    def explain(self, built: Callable[[str], int], waiting: Waiting) -> dict[str, IndexView]:
         return self.tuner.explain(lambda alias: self._facts(alias, built, waiting))
 
-    def _facts(self, alias: str, built: Mapping[str, int], waiting: Waiting) -> StemFacts:
+    def _facts(self, alias: str, built: Callable[[str], int], waiting: Waiting) -> StemFacts:
         stem, i = self.stems[alias], self.shape.number[alias]
         names = tuple(self.shape.key_columns[i][c][0] for c in self.shape.classes[i])
         keys = mixed(stem.sample(SAMPLE))
@@ -94,7 +94,7 @@ class Tuning:
             SliceFacts(s.number, layouts[s.number], s.rows, _life(stem, s, k, newest), waiting(alias, s.expiry))
             for k, s in enumerate(stem.slices)
         )
-        return StemFacts(names, stem.rows, built[alias], len(stem.runs), evenness, slices)
+        return StemFacts(names, stem.rows, built(alias), len(stem.runs), evenness, slices)
 
     def snapshot(self) -> dict[str, Any]:
         return {

@@ -23,7 +23,7 @@ from thalweg.plan.layout import Layout
 from thalweg.profile.cdia import Cdia
 from thalweg.profile.csria import Csria
 from thalweg.profile.dia import Dia
-from thalweg.profile.patterns import Assessment, attributes_of, named
+from thalweg.profile.patterns import Assessment, attributes_of, mask_of, named
 from thalweg.profile.sria import Sria
 from thalweg.profile.stemfacts import Probe, StemFacts
 
@@ -34,6 +34,9 @@ ASSESSMENTS: dict[str, Callable[[int, float, float, int], Assessment]] = {
     "cdia-random": lambda n, e, t, s: Cdia(n, e, t, combination="random", seed=s),
     "cdia-highest": lambda n, e, t, s: Cdia(n, e, t, combination="highest", seed=s),
 }
+DIFFERENT = 0.1
+SILENT = 16
+"""Batches of one input in a row after which the others count as silent."""
 NANO = 1e-9
 """Prices are about nanoseconds."""
 BUCKET_BYTES = 4
@@ -43,10 +46,11 @@ BUCKET_BYTES = 4
 class Amri:
     """An index tuner for all stems of a query.
 
-    >>> tuner = Amri(window=100, period=100, schedule="continuous")
+    >>> tuner = Amri(window=100, period=100, schedule="continuous", insurance=0.0)
     >>> tuner.begin({"r": 2})
     {'r': Layout(kind='bits', bits=(), patterns=None)}
-    >>> tuner.observe([Probe("r", 0b10, 200, 900.0, 50)])
+    >>> for source in ("s", "t", "s"):
+    ...     tuner.observe(source, [Probe("r", 0b10, 200, 900.0, 50)])
     >>> even = [[2.0**-b for b in range(21)]] * 2
     >>> [c.layout.bits for c in tuner.propose(lambda stem: StemFacts(("k", "l"), 1000, 1000, 1, even, ()))]
     [(10, 0)]
@@ -56,11 +60,17 @@ class Amri:
     schedule: str = "hybrid"
     migration: str = "nothing"
     hashes: int | None = None
-    window: int = 4_000
-    period: int = 8_000
-    epsilon: float = 0.05
-    theta: float = 0.1
+    window: int = 10_000
+    period: int = 20_000
+    epsilon: float = 0.002
+    theta: float = 0.01
+    insurance: float = 0.1
+    """Share of the requests that selection takes to be searches by a single attribute, any of them: a route that the
+    policy has not taken yet must not meet a full scan. Not in the paper; 0 is the paper."""
     gain: float = 0.05
+    patience: int = 15
+    """Assessments that are left without a selection, at most, while selections bring nothing new and the access
+    patterns stay as they were; 0 is the paper."""
     memory: int | None = None
     """Bytes of all stems' directories together."""
     prices: Prices = field(default_factory=Prices)
@@ -79,8 +89,15 @@ class Amri:
         self.requests = 0
         self.tunings = 0
         self._built: dict[str, int] = {}
+        self._rest: dict[str, int] = {}
+        self._pause: dict[str, int] = {}
         self._version = 0
         self._events: list[Event] = []
+        self._counts: dict[str, int] = {}
+        """Requests of this turn, by stem."""
+        self._seen: set[str] = set()
+        self._last = ""
+        self._in_a_row = 0
         self._clock = schedule.make(self.schedule, [], self.window, self.period)
 
     def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
@@ -92,22 +109,28 @@ class Amri:
             stem: make(n, self.epsilon, self.theta, self.seed + k) for k, (stem, n) in enumerate(self.stems.items())
         }
         self._built = dict.fromkeys(self.stems, 0)
+        self._rest = dict.fromkeys(self.stems, 0)
+        self._pause = dict.fromkeys(self.stems, 0)
         self._clock = schedule.make(self.schedule, list(self.stems), self.window, self.period)
         return dict(self.layouts)
 
     # Assess
 
-    def observe(self, probes: Sequence[Probe]) -> None:
-        counts: dict[str, int] = {}
+    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+        if (source in self._seen and source != self._last) or self._in_a_row >= SILENT:
+            # All inputs have had their turn. A clock that ran within a turn would take one input's patterns for all.
+            self._clock.observe(self._counts)
+            self._counts, self._seen, self._in_a_row = {}, set(), 0
+        self._in_a_row = self._in_a_row + 1 if source == self._last else 0
+        self._seen.add(source)
+        self._last = source
         for probe in probes:
             if probe.stem not in self.stems:
                 continue
-            counts[probe.stem] = counts.get(probe.stem, 0) + probe.requests
+            self.requests += probe.requests
+            self._counts[probe.stem] = self._counts.get(probe.stem, 0) + probe.requests
             if self._clock.assessing(probe.stem):
                 self.assessed[probe.stem].observe(probe.mask, probe.requests)
-        if counts:
-            self.requests += sum(counts.values())
-            self._clock.observe(counts)
 
     # Select
 
@@ -120,8 +143,13 @@ class Amri:
         return changes
 
     def _tune(self, stem: str, facts: Callable[[str], StemFacts]) -> Change | None:
-        assessed, known = self.assessed[stem], facts(stem)
+        assessed = self.assessed[stem]
         frequencies = assessed.frequencies()
+        resting, self._rest[stem] = self._rest[stem], max(self._rest[stem] - 1, 0)
+        if resting and not self._differs(frequencies, self.latest.get(stem, {})):
+            assessed.reset()
+            return None
+        known = facts(stem)
         if not frequencies or known.rows < 2:
             assessed.reset()
             return None
@@ -133,17 +161,30 @@ class Amri:
         old, new = self.layouts[stem], self._selected(stem, workload, known, facts)
         before, after = self._cost(old, workload, known), self._cost(new, workload, known)
         if new == old or after >= (1 - self.gain) * before:
+            self._pause[stem] = min(2 * self._pause[stem] + 1, self.patience)
+            self._rest[stem] = self._pause[stem]
             return None
+        self._pause[stem] = 0
         self.layouts[stem] = new
         windows = known.rows / max(workload.arrivals, 1.0)
         moved = migrate.to_move(self.migration, known.slices, new, workload, windows)
         self._tell(stem, old, new, before, after, workload, known, moved)
         return Change(stem, new, moved)
 
+    @staticmethod
+    def _differs(now: Mapping[int, float], before: Mapping[int, float]) -> bool:
+        """Whether a tenth of the requests or more have another access pattern than before."""
+        return sum(abs(now.get(m, 0.0) - before.get(m, 0.0)) for m in {*now, *before}) >= 2 * DIFFERENT
+
     def _workload(self, stem: str, known: StemFacts, frequencies: Mapping[int, float], requests: int) -> Workload:
         arrivals = max(known.built - self._built[stem], 1)
+        attributes = self.stems[stem]
+        insured = {m: f * (1 - self.insurance) for m, f in frequencies.items()}
+        for k in range(attributes if self.insurance else 0):
+            mask = mask_of([k], attributes)
+            insured[mask] = insured.get(mask, 0.0) + self.insurance / attributes
         return Workload(
-            self.stems[stem], frequencies, float(requests), float(arrivals), float(known.rows), self.prices,
+            attributes, insured, float(requests), float(arrivals), float(known.rows), self.prices,
             known.evenness, float(max(known.runs, 1)),
         )  # fmt: skip
 
@@ -238,6 +279,8 @@ class Amri:
             "clock": self._clock.snapshot(),
             "counts": [self.requests, self.tunings, self._version],
             "built": self._built,
+            "rest": [self._rest, self._pause],
+            "turn": [self._counts, sorted(self._seen), self._last, self._in_a_row],
         }
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -248,3 +291,6 @@ class Amri:
         self._clock.restore(record["clock"])
         self.requests, self.tunings, self._version = record["counts"]
         self._built = dict(record["built"])
+        self._rest, self._pause = (dict(r) for r in record["rest"])
+        counts, seen, self._last, self._in_a_row = record["turn"]
+        self._counts, self._seen = dict(counts), set(seen)

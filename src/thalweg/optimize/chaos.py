@@ -90,7 +90,7 @@ class ChaosTuner:
         self.stems = dict(attributes)
         return {}
 
-    def observe(self, probes: Sequence[Probe]) -> None:
+    def observe(self, source: str, probes: Sequence[Probe]) -> None:
         self.requests += sum(p.requests for p in probes)
 
     def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:

@@ -78,8 +78,27 @@ class Workload:
         return cost
 
     def cost(self, bits: Sequence[int]) -> float:
-        """C_D of one layout."""
-        return float(self.costs(np.array([bits], np.int64).reshape(1, -1))[0])
+        """C_D of one layout; the same as `costs`, without arrays."""
+        p = self.prices
+        shares = [self._share(k, b) for k, b in enumerate(bits)]
+        cost = self.arrivals * sum(b > 0 for b in bits) * p.hash
+        for mask, frequency in self.frequencies.items():
+            met, hashed, wild = 1.0, 0, 0
+            for k, b in enumerate(bits):
+                if mask >> (self.attributes - 1 - k) & 1:
+                    met *= shares[k]
+                    hashed += b > 0
+                else:
+                    wild += b
+            each = hashed * p.hash + self.stored * met * p.compare + self.runs * 2.0**wild * p.bucket
+            cost += self.requests * frequency * each
+        return cost
+
+    def _share(self, attribute: int, bits: int) -> float:
+        if self.evenness is None:
+            return 2.0**-bits
+        known = self.evenness[attribute]
+        return known[min(bits, len(known) - 1)]
 
     def candidates(self, bits: Sequence[int]) -> float:
         """Expected candidates of one probe."""
@@ -87,14 +106,14 @@ class Workload:
         for mask, frequency in self.frequencies.items():
             met = self.stored
             for k in attributes_of(mask, self.attributes):
-                met *= float(self.share(k, np.array([bits[k]]))[0])
+                met *= self._share(k, bits[k])
             total += frequency * met
         return total / max(sum(self.frequencies.values()), 1e-12)
 
     def benefit(self, attribute: int, bits: int) -> float:
         """MB(A), equation (2): the most that indexing an attribute with so many bits can save, less its hashes."""
         share = sum(f for m, f in self.frequencies.items() if attribute in attributes_of(m, self.attributes))
-        left = float(self.share(attribute, np.array([bits]))[0])
+        left = self._share(attribute, bits)
         saved = self.requests * share * self.stored * (1.0 - left) * self.prices.compare
         return saved - (share * self.requests + self.arrivals) * self.prices.hash
 

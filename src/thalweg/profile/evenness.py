@@ -36,11 +36,18 @@ def shares(hashes: NDArray[np.int64], bits: int = MOST) -> list[float]:
     ordered = np.sort(hashes.view(np.uint64))
     # The leading bits in which sorted neighbours agree say where each prefix' groups end.
     differ = ordered[1:] ^ ordered[:-1]
+    distinct = int(np.count_nonzero(differ))
     found = [1.0]
     for b in range(1, bits + 1):
-        ends = np.flatnonzero(differ >> np.uint64(64 - b)) + 1
-        sizes = np.diff(np.concatenate(([0], ends, [n]))).astype(float)
-        agree = float((sizes * (sizes - 1)).sum()) / (n * (n - 1))
-        # A sample without agreement says little beyond its size: even is then the best guess.
-        found.append(max(agree, min(found[-1], 2.0**-b)) if agree * n < 1 else agree)
+        ends = np.flatnonzero(differ >> np.uint64(64 - b))
+        sizes = np.diff(ends, prepend=-1, append=n - 1)
+        agree = float(sizes @ (sizes - 1)) / (n * (n - 1))
+        if agree * n < 1:
+            # A sample with so little agreement says nothing more: even is then the best guess.
+            found += [min(found[-1], 2.0**-k) for k in range(b, bits + 1)]
+            break
+        found.append(agree)
+        if len(ends) == distinct:
+            found += [agree] * (bits - b)
+            break
     return found

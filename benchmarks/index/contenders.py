@@ -1,0 +1,176 @@
+"""One pass of a workload under one way to index, measured; and the layouts that hindsight would choose.
+
+Routes are those of `benchmarks/joins`' oracle: each phase has the order that is best for it, the same for all
+contenders, so that only layouts differ. Work is buckets looked up and candidates examined: no clock, no noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.joins.thalweg_runs import Chooser, query_of
+from benchmarks.joins.workloads import PHASE, Workload
+from thalweg.execute.engine import Engine
+from thalweg.optimize.layoutcost import Prices
+from thalweg.optimize.layoutcost import Workload as Asked
+from thalweg.optimize.layoutsearch import select
+from thalweg.optimize.tuner import Change, IndexTuner, IndexView
+from thalweg.plan import Event
+from thalweg.plan.layout import Layout
+from thalweg.profile.sria import Sria
+from thalweg.profile.stemfacts import Probe, StemFacts
+
+BATCH = 500
+"""Milliseconds in a micro-batch: ten for each phase."""
+PHASES = 3
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass took."""
+
+    name: str
+    results: int
+    cpu: float
+    tuning: float
+    """Processor seconds spent in the tuner."""
+    bytes: int
+    """Most bytes of directories and chains."""
+    moved: int
+    changes: int
+    work: tuple[float, ...]
+    """Of each micro-batch."""
+
+    def after(self, warm_up: int, batch: int = BATCH) -> float:
+        return sum(self.work[warm_up // batch :])
+
+
+def run(
+    w: Workload, name: str, routes: Chooser, *, tuner: IndexTuner | None = None, layout: Layout | str = "hash",
+    batch: int = BATCH,
+) -> Pass:  # fmt: skip
+    engine = Engine(query_of(w), policy=routes, layout=layout, tuner=tuner)
+    spent = [0.0]
+    if engine._tuning is not None:
+        engine._tuning.observe = _timed(engine._tuning.observe, spent)  # type: ignore[method-assign]
+        engine._tuning.tune = _timed(engine._tuning.tune, spent)  # type: ignore[method-assign]
+    results = 0
+
+    def add(found: Any) -> None:
+        nonlocal results
+        results += found.num_rows
+
+    work: list[float] = []
+    most = 0
+    cpu = 0.0
+    before = 0.0
+    for start in range(0, w.tuples, batch):
+        began = process_time()
+        if isinstance(tuner, Hindsight | Recorder):
+            tuner.phase = start // PHASE % PHASES
+        for s in w.streams:
+            engine.push(s, w.data[s].slice(start, batch), into=add)
+        engine.advance(start + batch, into=add)
+        cpu += process_time() - began
+        inputs = engine.stats()["inputs"].values()
+        now = sum(v["work"] + v["profiling work"] for v in inputs)
+        work.append(now - before)
+        before = now
+        most = max(most, sum(v["index bytes"] for v in inputs))
+    moved = engine._tuning.moved if engine._tuning is not None else 0
+    changes = sum(e.kind == "index" for e in engine.drain())
+    return Pass(name, results, cpu, spent[0], most, moved, changes, tuple(work))
+
+
+def _timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        began = process_time()
+        try:
+            return function(*arguments)
+        finally:
+            spent[0] += process_time() - began
+
+    return call
+
+
+@dataclass
+class Recorder:
+    """Changes nothing; keeps what was asked in each phase, exactly, and what the stems were like at its end."""
+
+    name: str = "recorder"
+    phase: int = 0
+    stems: dict[str, int] = field(default_factory=dict)
+    asked: dict[tuple[int, str], Sria] = field(default_factory=dict)
+    facts: dict[tuple[int, str], StemFacts] = field(default_factory=dict)
+
+    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
+        self.stems = attributes
+        self.asked = {(p, s): Sria(n) for p in range(PHASES) for s, n in attributes.items()}
+        return {}
+
+    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+        for p in probes:
+            self.asked[self.phase, p.stem].observe(p.mask, p.requests)
+
+    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
+        for stem in self.stems:
+            known = facts(stem)
+            if known.rows > 1:
+                self.facts[self.phase, stem] = known
+        return []
+
+    def workload(self, phases: Sequence[int], stem: str) -> tuple[Asked, int]:
+        """What was asked of a stem in these phases, and how many bits its size allows."""
+        counted, known = Sria(self.stems[stem]), [self.facts[p, stem] for p in phases]
+        for p in phases:
+            for mask, count in self.asked[p, stem].counts.items():
+                counted.observe(mask, count)
+        evenness = np.mean([k.evenness for k in known], axis=0).tolist()
+        rows = float(np.mean([k.rows for k in known]))
+        asked = Asked(self.stems[stem], counted.frequencies(), float(counted.requests), rows, rows, Prices(), evenness)
+        return asked, known[0].bits
+
+    def best(self, phases: Sequence[int]) -> dict[str, Layout]:
+        return {s: Layout("bits", select(*self.workload(phases, s)).bits) for s in self.stems}
+
+    def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]:
+        return {}
+
+    def drain(self) -> list[Event]:
+        return []
+
+    def snapshot(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, record: dict[str, Any]) -> None:
+        """Nothing to restore: it lives for one pass."""
+
+
+@dataclass
+class Hindsight(Recorder):
+    """The layouts of each phase, known before; in force for all slices from the phase's first tuple on."""
+
+    name: str = "hindsight"
+    layouts: Mapping[int, Mapping[str, Layout]] = field(default_factory=dict)
+    present: int = -1
+
+    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
+        self.stems = attributes
+        return dict(self.layouts[0])
+
+    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+        """It knows already."""
+
+    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
+        if self.phase == self.present:
+            return []
+        self.present = self.phase
+        return [
+            Change(s, layout, frozenset(p.number for p in facts(s).slices))
+            for s, layout in self.layouts[self.phase].items()
+        ]
