@@ -4,9 +4,9 @@ Invariant, the no-regret bound: a ledger holds all work, what profiling cost, an
 written one or lost. Profiling may cost `regret` of all work and half of what was saved, and a `LOAN` of milliseconds
 that lets it learn before there is much work to take a share of. An order is followed only while sampled tuples show it
 to cost less than the written one; where the ledger does not allow to look again, only while the last look was clear and
-the sum of all is a gain. Losses count against profiling, up to `LOSS` more. So where adapting can't pay, the price is `regret` and the loan, once; where a stream keeps changing against every
-choice, it is `LOSS` more and what is lost until the latest change is noticed. Nothing is spent where only one order is
-possible.
+the sum of all is a gain. Losses count against profiling, up to `LOSS` more. So where adapting can't pay, the price is
+`regret` and the loan, once; where a stream keeps changing against every choice, it is `LOSS` more and what is lost
+until the latest change is noticed. Nothing is spent where only one order is possible.
 
 A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not
 modelled: the comparison is a paired one on the same tuples.
