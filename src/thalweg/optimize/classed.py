@@ -6,7 +6,7 @@ route of the plan. The plan is a class label for each route in force, so a reade
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,14 +174,15 @@ class Classed:
         return self.pipeline.closest([int(op) for op in wish])
 
 
-def cost_of(bits: Bits, order: Sequence[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
+def cost_of(bits: Bits, order: Iterable[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cost of each tuple under an order: all operators up to and with the first that drops it, or all.
 
     >>> cost_of(np.array([[1, 0], [0, 1], [1, 1]], np.int8), (1, 0), np.array([1.0, 10.0])).tolist()
     [10.0, 11.0, 11.0]
     """
-    placed = bits[:, list(order)] == 0
-    first = (
-        np.where(placed.any(axis=1), placed.argmax(axis=1), len(order) - 1) if len(order) else np.zeros(len(bits), int)
-    )
-    return np.asarray(np.cumsum(costs[list(order)])[first]) if len(order) else np.zeros(len(bits))
+    places = list(order)
+    if not places:
+        return np.zeros(len(bits))
+    dropped = bits[:, places] == 0
+    first = np.where(dropped.any(axis=1), dropped.argmax(axis=1), len(places) - 1)
+    return np.asarray(np.cumsum(costs[places])[first])
