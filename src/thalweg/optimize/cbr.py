@@ -29,7 +29,7 @@ from thalweg.execute.batch import Batch
 from thalweg.optimize.classed import Bits, Classed
 from thalweg.optimize.policy import sampled
 from thalweg.plan import Route, Ruster
-from thalweg.profile.attributes import Attributes
+from thalweg.profile.attributes import Values
 from thalweg.profile.gainratio import by_chance, gain_ratio
 from thalweg.profile.partitions import PARTS, Partitions
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
@@ -143,12 +143,13 @@ class CBR(Classed):
     threshold: float = 0.03
     worthwhile: float = 0.05
     at_once: bool = False
+    benefit: bool = True
+    """Whether an attribute must pass the benefit test; False where somebody else weighs what comes of it."""
     name = "cbr"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         n = len(self.pipeline)
-        self.attributes = Attributes()
         self.partitions = Partitions(self.parts)
         self.taken = np.zeros((n, 0, self.parts + 1))
         self.through = np.zeros((n, 0, self.parts + 1))
@@ -198,6 +199,18 @@ class CBR(Classed):
             rusters.append(probe)
         return rusters
 
+    def work(self, batch: Batch, rest: NDArray[np.bool_] | None) -> list[Ruster]:
+        self._forget_batch()
+        self._parts = self._parts_of(batch, self.table.used)
+        self._sent = [(r, None) for r in self._split(self.table, self._parts, rest, len(batch))]
+        return [r for r, _ in self._sent]
+
+    def foretell(self, values: Values) -> list[Ruster]:
+        return self._split(self.table, self._parts_in(values, self.table.used), None, len(values), least=1)
+
+    def _parts_in(self, values: Values, used: list[int]) -> Parts:
+        return {j: self.partitions.parts(values[:, j], j, self.attributes.category[j]) for j in used}
+
     def assign(self, batch: Batch) -> list[Ruster]:
         if not len(batch):
             return [Ruster(None, self.plan.route, label=next(iter(self.plan.routes)))]
@@ -219,7 +232,9 @@ class CBR(Classed):
         a = self.attributes
         return {j: self.partitions.parts(a.column(batch.data, j), j, a.category[j]) for j in used}
 
-    def _split(self, table: Table, parts: Parts, rows: NDArray[np.bool_] | None, count: int) -> list[Ruster]:
+    def _split(
+        self, table: Table, parts: Parts, rows: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS
+    ) -> list[Ruster]:
         """Rows by the route of their class."""
         label = next(iter(self.plan.routes))
         if not table.used or not parts:
@@ -236,7 +251,7 @@ class CBR(Classed):
         numbers = {order: k for k, order in enumerate(dict.fromkeys(orders))}
         group = np.array([numbers[o] for o in orders], np.int64)
         sizes = np.bincount(inverse, minlength=len(kinds))
-        group = self._merged(table, places, group, sizes, list(numbers))
+        group = self._merged(table, places, group, sizes, list(numbers), least)
         row_group = group[inverse]
         by_route = {route: label for label, route in self.plan.routes.items()}
         rusters = []
@@ -249,11 +264,11 @@ class CBR(Classed):
 
     def _merged(
         self, table: Table, places: NDArray[np.int64], group: NDArray[np.int64], sizes: NDArray[np.int64],
-        orders: list[tuple[int, ...]],
+        orders: list[tuple[int, ...]], least: int,
     ) -> NDArray[np.int64]:  # fmt: skip
         """Small groups go along with the large one whose route costs them least."""
         rows = np.bincount(group, weights=sizes, minlength=len(orders))
-        large = np.flatnonzero(rows >= LEAST_ROWS)
+        large = np.flatnonzero(rows >= least)
         if len(large) == len(orders):
             return group
         if not len(large):
@@ -347,8 +362,11 @@ class CBR(Classed):
             self.S[op] = self.S[op] * kept + (1 - kept) * passed / np.maximum(taken, 1)
 
     def _sampled(self, journey: Journey, sample: Batch) -> None:
+        values = self.look(sample)
+        if values is None:
+            return
         if journey.passed is not None:
-            self.study(sample, journey.passed)
+            self.study(values, journey.passed)
         elif journey.left is not None:
             bits = np.full((len(sample), len(self.pipeline)), UNTRIED, np.int8)
             before = np.arange(len(sample))
@@ -359,17 +377,10 @@ class CBR(Classed):
                     bits[after, self.focus] = PASSED
                     break
                 before = after
-            self.study(sample, bits)
+            self.study(values, bits)
 
-    def study(self, sample: Batch, bits: Bits) -> None:
+    def study(self, values: Values, bits: Bits) -> None:
         """Count tuples in and out by partition of every attribute (In and Out of figure 2)."""
-        values = (
-            self.attributes.look(sample.data)
-            if not len(self.attributes) or self.attributes.known(sample.data)
-            else None
-        )
-        if values is None:
-            return
         n, k, d = len(self.pipeline), len(self.attributes), self.parts
         if self.taken.shape[1] != k:
             self.taken, self.through = np.zeros((n, k, d + 1)), np.zeros((n, k, d + 1))
@@ -387,6 +398,19 @@ class CBR(Classed):
                 self.taken[op] += np.bincount(place[tried].ravel(), minlength=k * (d + 1)).reshape(k, d + 1)
                 passed = place[bits[:, op] == PASSED]
                 self.through[op] += np.bincount(passed.ravel(), minlength=k * (d + 1)).reshape(k, d + 1)
+
+    def consider(self, values: Values, bits: Bits) -> None:
+        """Study tuples and decide at once: for a policy that only would route, while another does."""
+        came, left = (bits != UNTRIED).sum(axis=0), (bits == PASSED).sum(axis=0)
+        weight = np.where(self._met > 0, 1 - 0.98**came, (came > 0).astype(float))
+        self.W = self.W * (1 - weight) + weight * left / np.maximum(came, 1)
+        self._met = self._met + came
+        self.study(values, bits)
+        self._optimize()
+        changed = self._update(self.table, self._parts_in(values, self.table.used))
+        if changed or self.table is not self._in_force:
+            self._bring_in_force()
+            self._in_force = self.table
 
     # Optimizing (4.1)
 
@@ -440,7 +464,14 @@ class CBR(Classed):
             self.table = Table(without)
         under = list(without)
         under[op] = best
-        self.trial = Trial(op, best, float(ratios[best]), Table(under))
+        if self.benefit:
+            self.trial = Trial(op, best, float(ratios[best]), Table(under))
+        else:
+            self.table = Table(under)
+            name = self.attributes.names[best]
+            self.note(
+                "classifier", f"'{name}' tells what '{self.pipeline.names[op]}' passes: gain ratio {ratios[best]:.2f}"
+            )
 
     def _use(self, op: int, attribute: int, why: str) -> None:
         chosen = list(self.table.attribute)
@@ -611,7 +642,7 @@ class CBR(Classed):
         n, d = len(self.pipeline), self.parts
         self.attributes.restore(record["attributes"])
         self.partitions.restore(record["partitions"])
-        k = len(self.attributes)
+        k = len(record["taken"][0]) if record["taken"] else 0
         self.taken = np.array(record["taken"], float).reshape(n, k, d + 1)
         self.through = np.array(record["through"], float).reshape(n, k, d + 1)
         self.S = np.array(record["S"], float).reshape(n, d + 1)

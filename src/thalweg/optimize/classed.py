@@ -17,6 +17,7 @@ from thalweg.errors import CheckpointError
 from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import Explanation, OperatorView, RouteView
 from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
+from thalweg.profile.attributes import Attributes, Values
 from thalweg.profile.costs import Costs
 from thalweg.profile.visits import PASSED, UNTRIED, Visits
 
@@ -36,6 +37,9 @@ class Classed:
     def __post_init__(self) -> None:
         self.plan = Plan.single(self.pipeline.written)
         self.costs = Costs(len(self.pipeline))
+        self.attributes = Attributes()
+        self.costs_shared = False
+        """Whether somebody else keeps the costs up to date."""
         self._random = np.random.default_rng([self.seed, len(self.pipeline)])
         self._events: list[Event] = []
         self._shares: dict[str, float] = {}
@@ -51,8 +55,26 @@ class Classed:
         """The rows of a batch by class, on the routes in force; pure."""
         raise NotImplementedError
 
-    def study(self, sample: Batch, bits: Bits) -> None:
+    def work(self, batch: Batch, rest: NDArray[np.bool_] | None) -> list[Ruster]:
+        """Rusters for the rows that are left when others were taken out; for a policy that samples by itself."""
+        raise NotImplementedError
+
+    def foretell(self, values: Values) -> list[Ruster]:
+        """The routes that tuples of this content would take, were there enough of each class; pure."""
+        raise NotImplementedError
+
+    def study(self, values: Values, bits: Bits) -> None:
         """Learn from tuples that were tried on every operator, with their content."""
+        raise NotImplementedError
+
+    def look(self, sample: Batch) -> Values | None:
+        """The content of sampled tuples; None where it is not the content that was learned."""
+        if len(self.attributes) and not self.attributes.known(sample.data):
+            return None
+        return self.attributes.look(sample.data)
+
+    def observe(self, visits: Visits) -> None:
+        """Learn from what came of the batch; maybe change the plan."""
         raise NotImplementedError
 
     def estimate(self, label: str) -> float | None:
@@ -71,7 +93,8 @@ class Classed:
     def tally(self, visits: Visits) -> None:
         """Costs, tuples, shares of classes, unconditional pass rates."""
         self.tuples += visits.rows
-        self.costs.observe(visits)
+        if not self.costs_shared:
+            self.costs.observe(visits)
         keep = 0.5 ** (visits.rows / 20_000)
         if visits.rows:
             self._shares = {label: rows * keep for label, rows in self._shares.items()}
@@ -116,6 +139,10 @@ class Classed:
         known = {label: self._shares.get(label, 0.0) for label in self.plan.routes}
         whole = sum(known.values())
         return {label: n / whole if whole else 1 / len(known) for label, n in known.items()}
+
+    def pending(self) -> list[Event]:
+        """Decisions not drained yet."""
+        return list(self._events)
 
     def drain(self) -> list[Event]:
         events, self._events = self._events, []

@@ -30,7 +30,7 @@ from thalweg.optimize.policy import sampled
 from thalweg.optimize.routesearch import RouteSearch
 from thalweg.plan import Route, Ruster
 from thalweg.plan.tree import Tree, told
-from thalweg.profile.attributes import Attributes
+from thalweg.profile.attributes import Values
 from thalweg.profile.drift import PageHinkley
 from thalweg.profile.induce import induce
 from thalweg.profile.reservoir import Reservoir
@@ -38,8 +38,8 @@ from thalweg.profile.visits import Journey, Visits
 
 FIRST = 100
 """Sampled tuples before the first search."""
-AGAIN = 200
-"""Further sampled tuples before the next one."""
+AGAIN, SELDOM = 200, 1600
+"""Further sampled tuples before the next one; twice as many after each search that found nothing, up to so many."""
 FRESH = 32
 """Sampled tuples that a class wants after a drift."""
 BURST = 0.1
@@ -106,15 +106,16 @@ class Mesh(Classed):
     def __post_init__(self) -> None:
         super().__post_init__()
         n = len(self.pipeline)
-        self.attributes = Attributes()
         self.reservoir = Reservoir(self.sample, n)
         self.classifier = Tree(0)
         self.states = [ClassState(self.pipeline.written, np.full(n, 0.5), np.ones(n))]
         self._added = 0
+        self._again = AGAIN
         self._searched = False
         self._owed = 0.0
         self._batch_rows = 1000.0
         self._probe: tuple[Ruster, Batch] | None = None
+        self._seen: tuple[Batch, NDArray[np.int64] | None] | None = None
 
     # Routing
 
@@ -136,6 +137,22 @@ class Mesh(Classed):
     def assign(self, batch: Batch) -> list[Ruster]:
         return self._rusters(self._classify(batch), None, len(batch))
 
+    def wish(self, batch: Batch) -> NDArray[np.bool_] | None:
+        """Rows that would be worth sampling now; `work` on the same batch comes next."""
+        self._seen = (batch, self._classify(batch))
+        return self._choose(self._seen[1], len(batch))
+
+    def work(self, batch: Batch, rest: NDArray[np.bool_] | None) -> list[Ruster]:
+        labels = self._seen[1] if self._seen is not None and self._seen[0] is batch else self._classify(batch)
+        self._seen = None
+        self._batch_rows += 0.1 * (len(batch) - self._batch_rows)
+        return self._rusters(labels, rest, len(batch))
+
+    def foretell(self, values: Values) -> list[Ruster]:
+        if self.classifier.test is None:
+            return self._rusters(None, None, len(values))
+        return self._rusters(self.classifier.classify(lambda j: values[:, j], len(values)), None, len(values), least=1)
+
     def _classify(self, batch: Batch) -> NDArray[np.int64] | None:
         """The class of each row; None where there is one class, or the content is not what was learned."""
         if self.classifier.test is None or not self.attributes.known(batch.data):
@@ -149,14 +166,16 @@ class Mesh(Classed):
 
         return self.classifier.classify(column, len(batch))
 
-    def _rusters(self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int) -> list[Ruster]:
+    def _rusters(
+        self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS
+    ) -> list[Ruster]:
         names = list(self.plan.routes)
         if labels is None:
             return [Ruster(None if rest is None else np.flatnonzero(rest), self.plan.route, label=names[0])]
         sizes = np.bincount(labels, minlength=len(names))
         largest = int(sizes.argmax())
         rusters = []
-        own = {k for k in range(len(names)) if sizes[k] >= LEAST_ROWS} | {largest}
+        own = {k for k in range(len(names)) if sizes[k] >= least} | {largest}
         if len(own) < len(names):
             labels = np.where(np.isin(labels, list(own)), labels, largest)
         for k in sorted(own):
@@ -211,7 +230,9 @@ class Mesh(Classed):
             self._probe = None
             for journey in visits.journeys:
                 if journey.ruster is probe and journey.passed is not None:
-                    self.study(sample, journey.passed)
+                    values = self.look(sample)
+                    if values is not None:
+                        self.study(values, journey.passed)
         self._bring_in_force("drop rates turned an order round", "reorder")
 
     def _follow(self, k: int, journeys: list[Journey]) -> None:
@@ -252,15 +273,14 @@ class Mesh(Classed):
         state.rates = state.believed()
         state.came, state.left = came, left
         state.wanted = FRESH
+        self._again = AGAIN
         self._added = max(self._added, AGAIN - FRESH * sum(s.wanted > 0 for s in self.states))
-        before = len(self._events)
         self._reroute(k)
         name = list(self.plan.routes)[k] or "the tuples"
         if not self._bring_in_force(
             f"{name}: the cost per tuple left what it was; ordered by what the last batch shows", "drift"
         ):
             self.note("drift", f"{name}: the cost per tuple left what it was; sampling afresh")
-        assert len(self._events) > before
 
     def _reroute(self, k: int) -> None:
         """Order a class by drop rate per cost of what its work has shown."""
@@ -284,10 +304,7 @@ class Mesh(Classed):
 
     # Learning
 
-    def study(self, sample: Batch, bits: Bits) -> None:
-        if len(self.attributes) and not self.attributes.known(sample.data):
-            return
-        values = self.attributes.look(sample.data)
+    def study(self, values: Values, bits: Bits) -> None:
         self.reservoir.add(values, bits, self._random)
         self._added += len(bits)
         labels = self.classifier.classify(lambda j: values[:, j], len(values))
@@ -295,7 +312,7 @@ class Mesh(Classed):
             self.states[k].wanted = max(0, self.states[k].wanted - count)
         if any(s.wanted for s in self.states) and self._searched:
             return
-        if len(self.reservoir) >= FIRST and self._added >= (AGAIN if self._searched else FIRST):
+        if len(self.reservoir) >= FIRST and self._added >= (self._again if self._searched else FIRST):
             self._search()
         elif self._searched:
             for k in set(labels.tolist()):
@@ -348,11 +365,13 @@ class Mesh(Classed):
         told_cost = (float(now.mean()), float(after.mean()))
         looked = f"{model.evaluated} solutions of {len(model)} training tuples from {len(bits)} sampled ones"
         if not self._clear(now, after):
+            self._again = min(2 * self._again, SELDOM)
             for k in range(len(self.states)):
                 self._refine(k)
             if not self._bring_in_force(f"{looked}: the classes stay", "search"):
                 self.note("search", f"{looked}: nothing clearly cheaper", told_cost[0], told_cost[0])
             return
+        self._again = AGAIN
         self.classifier = classifier
         self.states = [
             ClassState(route, _rates(bits[then == k]) if (then == k).any() else _rates(bits), costs.copy())
@@ -376,6 +395,8 @@ class Mesh(Classed):
         if len(routes) == 1:
             return Tree(0)
         pruned = model.tree.relabelled(dict(enumerate(found)))
+        if sum(1 for _ in pruned.leaves()) == len(routes):
+            return pruned  # no tree is smaller
         values, a = self.reservoir.values, self.attributes
         wanted = np.array(found)[leaf]
         induced, where = induce(
@@ -399,6 +420,17 @@ class Mesh(Classed):
         deepest = np.array([depth.get(k, 0.0) for k in range(max(depth) + 1)])
         return model.test * deepest[labels] + model.overhead * len(depth)
 
+    def settle(self) -> None:
+        """Bring in force what was learned: for a policy that only would route, while another does."""
+        self._bring_in_force("drop rates turned an order round", "reorder")
+
+    def forget(self) -> None:
+        """What was sampled says nothing about now; the classes stay until a search on new tuples."""
+        self.reservoir.forget(np.ones(len(self.reservoir), np.bool_))
+        self._added, self._again = AGAIN - FIRST, AGAIN
+        for state in self.states:
+            state.drift.reset()
+
     # Plan
 
     def _bring_in_force(self, why: str, kind: str, before: float | None = None, after: float | None = None) -> bool:
@@ -419,7 +451,9 @@ class Mesh(Classed):
         paths: list[list[str]] = [[] for _ in self.states]
         for label, path in self.classifier.leaves():
             paths[label].append(" & ".join(told(t, holds, a.names, a.word) for t, holds in path))
-        return [" or ".join(p) or f"class {k + 1}" for k, p in enumerate(paths)]
+        names = [" or ".join(p) for p in paths]
+        # Words not met since a restart have no name; classes must.
+        return [n if n and names.count(n) == 1 else f"class {k + 1}: {n}" for k, n in enumerate(names)]
 
     def estimate(self, label: str) -> float | None:
         names = list(self.plan.routes)
@@ -442,7 +476,8 @@ class Mesh(Classed):
         drifting = sum(s.wanted > 0 for s in self.states)
         if drifting:
             return f"{drifting} of {len(self.states)} classes are being sampled afresh"
-        return f"next search after {max(0, (AGAIN if self._searched else FIRST) - self._added)} more sampled tuples, or a drift"
+        more = max(0, (self._again if self._searched else FIRST) - self._added)
+        return f"next search after {more} more sampled tuples, or a drift"
 
     def tree(self) -> str:
         """The classifier as indented text, with the route of each class."""
@@ -475,7 +510,8 @@ class Mesh(Classed):
                 }
                 for s in self.states
             ],
-            "added": self._added, "searched": self._searched, "owed": self._owed, "batch_rows": self._batch_rows,
+            "added": self._added, "again": self._again, "searched": self._searched,
+            "owed": self._owed, "batch_rows": self._batch_rows,
         }  # fmt: skip
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -491,7 +527,7 @@ class Mesh(Classed):
             )  # fmt: skip
             state.drift.restore(s["drift"])
             self.states.append(state)
-        self._added, self._searched = int(record["added"]), bool(record["searched"])
+        self._added, self._again, self._searched = int(record["added"]), int(record["again"]), bool(record["searched"])
         self._owed, self._batch_rows = record["owed"], record["batch_rows"]
 
 

@@ -268,8 +268,12 @@ def sa_qm(
     return best
 
 
+FEW = 5
+"""Training tuples whose 52 partitions are sooner tried than walked among."""
+
+
 def search(strategy: str, model: Model, start: Solution, random: np.random.Generator) -> Solution:
     """Search by name, and merge subsets that turn out to share a route."""
-    if strategy == "opt":
+    if strategy == "opt" or len(model) <= FEW:
         return model.tidied(opt_qm(model))
     return model.tidied((sa_qm if strategy == "sa" else ii_qm)(model, start, random))

@@ -21,6 +21,8 @@ LONGEST = 32
 """Mean length of strings that still tell classes; longer ones are dear to hash and hardly repeat."""
 LARGEST = 0.5
 """Distinct share of a sample above which a string column counts as a large domain."""
+CLOSE = 8
+"""The first samples are looked at closely, then every eighth: what a column is like seldom changes."""
 TELLING = 16
 """Rows of a sample that say something about a column's order or domain."""
 
@@ -45,6 +47,7 @@ class Attributes:
         self._mixed: list[int] = []
         self._large: list[bool] = []
         self._words: list[dict[float, str]] = []
+        self._looks = 0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -73,7 +76,10 @@ class Attributes:
             self._large = [False] * len(self.names)
             self._words = [{} for _ in self.names]
         values = self.values(sample)
-        if len(values) >= TELLING:
+        if len(values) < TELLING:
+            return values
+        self._looks += 1
+        if self._looks <= CLOSE or self._looks % CLOSE == 0:
             for j, name in enumerate(self.names):
                 if self.category[j]:
                     self._large[j] = _is_large(sample.column(name))
@@ -122,7 +128,7 @@ class Attributes:
         return {
             "names": list(self.names), "category": list(self.category), "whole": list(self.whole),
             "risen": list(self._risen), "fallen": list(self._fallen), "mixed": list(self._mixed), "large": list(self._large),
-            "words": [[[k, v] for k, v in words.items()] for words in self._words],
+            "words": [[[k, v] for k, v in words.items()] for words in self._words], "looks": self._looks,
         }  # fmt: skip
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -130,6 +136,7 @@ class Attributes:
         self.whole = list(record["whole"])
         self._risen, self._fallen = list(record["risen"]), list(record["fallen"])
         self._mixed, self._large = list(record["mixed"]), list(record["large"])
+        self._looks = int(record["looks"])
         self._words = [{float(k): str(v) for k, v in words} for words in record["words"]]
 
 

@@ -21,6 +21,8 @@ from thalweg.plan.tree import Comparison, Tree
 from thalweg.profile.attributes import Values
 
 Floats = NDArray[np.float64]
+COARSE = 16
+"""Bounds of an ordered attribute that are tried before looking closer."""
 MOST_WORDS = 32
 """Values of a category that are tried for equality: the most frequent."""
 
@@ -85,12 +87,12 @@ def _look(
     if len(mine) < 2 * least:
         return
     whole = mine.sum(axis=0)
-    impurity = float(_impurity(whole[None, :])[0])
-    if impurity <= 1e-9:  # only with one target; several have the constant of `_impurity`
+    bits = float(_impurity(whole[None, :])[0])
+    if bits <= 1e-9:  # only with one target; several have the constant of `_impurity`
         return
     tried, gain, test = 0, 0.0, None
     for j in columns:
-        found = (_equal if category[j] else _cut)(values[leaf.rows, j], mine, whole, j, least)
+        found = (_equal if category[j] else _cut)(values[leaf.rows, j], mine, whole, bits, j, least)
         tried += found[0]
         if found[1] > gain + 1e-12:
             gain, test = found[1], found[2]
@@ -106,8 +108,11 @@ def _impurity(sums: Floats) -> Floats:
     return np.asarray(-(sums * np.log2(share)).sum(axis=1))
 
 
-def _cut(x: Values, mine: Floats, whole: Floats, j: int, least: int) -> tuple[int, float, Comparison | None]:
-    """The best bound for an ordered attribute; nulls are on the side where the test fails."""
+def _cut(
+    x: Values, mine: Floats, whole: Floats, bits: float, j: int, least: int
+) -> tuple[int, float, Comparison | None]:
+    """The best bound for an ordered attribute; nulls are on the side where the test fails. Of many bounds some are
+    tried, and then those around the best of them."""
     x = np.where(np.isnan(x), np.float32(np.inf), x)
     order = np.argsort(x, kind="stable")
     xs = x[order]
@@ -115,15 +120,27 @@ def _cut(x: Values, mine: Floats, whole: Floats, j: int, least: int) -> tuple[in
     at = at[(at + 1 >= least) & (len(xs) - at - 1 >= least)]
     if not len(at):
         return 0, 0.0, None
-    left = np.cumsum(mine[order], axis=0)[at]
-    gains = float(_impurity(whole[None, :])[0]) - _impurity(left) - _impurity(whole - left)
-    best = int(gains.argmax())
-    low, high = xs[at[best]], xs[at[best] + 1]
-    middle = np.float32((float(low) + float(high)) / 2) if np.isfinite(high) else low
-    return len(at), float(gains[best]), Comparison(j, float(middle if low <= middle < high else low))
+    below = np.cumsum(mine[order], axis=0)
+
+    def gains(where: NDArray[np.int64]) -> Floats:
+        left = below[where]
+        return bits - _impurity(left) - _impurity(whole - left)
+
+    tried, step = at, 1
+    if len(at) > 2 * COARSE:
+        step = -(-len(at) // COARSE)
+        middle = step // 2 + int(gains(at[step // 2 :: step]).argmax()) * step
+        tried = at[max(0, middle - step) : middle + step + 1]
+    found = gains(tried)
+    best = int(found.argmax())
+    low, high = xs[tried[best]], xs[tried[best] + 1]
+    half = np.float32((float(low) + float(high)) / 2) if np.isfinite(high) else low
+    return len(at), float(found[best]), Comparison(j, float(half if low <= half < high else low))
 
 
-def _equal(x: Values, mine: Floats, whole: Floats, j: int, least: int) -> tuple[int, float, Comparison | None]:
+def _equal(
+    x: Values, mine: Floats, whole: Floats, bits: float, j: int, least: int
+) -> tuple[int, float, Comparison | None]:
     """The best value of a category against all others."""
     words, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, equal_nan=True)
     fit = np.flatnonzero((counts >= least) & (len(x) - counts >= least) & ~np.isnan(words))
@@ -133,6 +150,6 @@ def _equal(x: Values, mine: Floats, whole: Floats, j: int, least: int) -> tuple[
     sums = np.zeros((len(words), mine.shape[1]))
     np.add.at(sums, inverse, mine)
     inside = sums[fit]
-    gains = float(_impurity(whole[None, :])[0]) - _impurity(inside) - _impurity(whole - inside)
+    gains = bits - _impurity(inside) - _impurity(whole - inside)
     best = int(gains.argmax())
     return len(fit), float(gains[best]), Comparison(j, float(words[fit[best]]), equal=True)

@@ -39,18 +39,18 @@ class Reservoir:
     def add(self, values: Values, bits: Bits, random: np.random.Generator) -> None:
         if values.shape[1] != self.values.shape[1]:
             self.values, self.bits = np.zeros((0, values.shape[1]), np.float32), self.bits[:0]
-        draws, places = random.random(len(values)), random.random(len(values))
-        kept_values, kept_bits = list(self.values), list(self.bits)
-        for row in range(len(values)):
-            if draws[row] < len(kept_bits) / self.size:
-                at = int(places[row] * len(kept_bits))
-                kept_values[at], kept_bits[at] = values[row], bits[row]
+        filled, places = len(self), []
+        for draw, at in random.random((len(values), 2)).tolist():
+            if draw < filled / self.size:
+                places.append(int(at * filled))
             else:
-                kept_values.append(values[row])
-                kept_bits.append(bits[row])
-        if len(values):
-            self.values = np.array(kept_values, np.float32).reshape(len(kept_bits), values.shape[1])
-            self.bits = np.array(kept_bits, np.int8).reshape(len(kept_bits), bits.shape[1])
+                places.append(filled)
+                filled += 1
+        more = filled - len(self)
+        self.values = np.concatenate([self.values, np.zeros((more, values.shape[1]), np.float32)])
+        self.bits = np.concatenate([self.bits, np.zeros((more, bits.shape[1]), np.int8)])
+        for row, at in enumerate(places):  # in order: of two that take the same place the later stays
+            self.values[at], self.bits[at] = values[row], bits[row]
 
     def forget(self, gone: NDArray[np.bool_]) -> None:
         """Tuples that say nothing about now."""
