@@ -412,6 +412,10 @@ class CBR(Classed):
             self._bring_in_force()
             self._in_force = self.table
 
+    def forget(self) -> None:
+        """Samples of before a change say nothing about now."""
+        self.taken[:] = self.through[:] = 0.0
+
     # Optimizing (4.1)
 
     def _optimize(self) -> None:
@@ -450,7 +454,8 @@ class CBR(Classed):
         best = int(ratios.argmax()) if len(ratios) else -1
         present = self.table.attribute[op]
         if best < 0 or ratios[best] <= self.threshold:
-            if present >= 0:
+            # In use it costs next to nothing and S corrects itself (example 5.1): it goes when nothing is left of it.
+            if present >= 0 and ratios[present] <= self.threshold / 4:
                 self._use(op, -1, f"no attribute tells what '{self.pipeline.names[op]}' passes any more")
             return
         if best == present:

@@ -126,6 +126,7 @@ class Contest:
         """The stream changed: earlier prices and samples say nothing about now."""
         self._prices = self._prices[:0]
         self._valid = dict.fromkeys(CLASSED, 0)
+        self.cbr.forget()
         if follows != "mesh":
             self.mesh.forget()
 
