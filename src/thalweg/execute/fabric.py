@@ -59,7 +59,7 @@ class FilterFabric:
     def _work(
         self, data: pa.RecordBatch, ruster: Ruster, rows: Rows, pending: dict[int, dict[int, Exception]]
     ) -> tuple[Rows, Journey]:
-        alive, visits = rows, []
+        alive, visits, left = rows, [], []
         for op in ruster.route:
             if not len(alive):
                 break
@@ -70,7 +70,8 @@ class FilterFabric:
             passed = judged if verdict.holds.all() else judged[verdict.holds]
             visits.append(Visit(op, len(judged), len(passed), seconds, work=len(judged)))
             alive = passed if waved is None else np.sort(np.concatenate([passed, waved]))
-        return alive, Journey(ruster, len(rows), tuple(visits))
+            left.append(alive)
+        return alive, Journey(ruster, len(rows), tuple(visits), left=tuple(left) if ruster.trace else None)
 
     def _profile(
         self, data: pa.RecordBatch, ruster: Ruster, rows: Rows, pending: dict[int, dict[int, Exception]]

@@ -58,7 +58,8 @@ def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journe
     alive = np.ones(count, np.bool_)
     visits = []
     if ruster.purpose != "profile":
-        n = count
+        n, left = count, []
+        rows = np.arange(count) if ruster.rows is None else ruster.rows
         for op in ruster.route:
             if not n:
                 break
@@ -66,7 +67,9 @@ def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journe
             out = int(np.count_nonzero(alive))
             visits.append(Visit(op, n, out, n * costs[op], work=n))
             n = out
-        return Journey(ruster, count, tuple(visits))
+            if ruster.trace:
+                left.append(rows[alive])
+        return Journey(ruster, count, tuple(visits), left=tuple(left) if ruster.trace else None)
     last = np.zeros(count, np.bool_)
     seen = np.full(mine.shape, UNTRIED, np.int8)
     for op in ruster.route:

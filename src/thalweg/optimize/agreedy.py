@@ -79,11 +79,15 @@ class AGreedy(Profiling):
                 self._forget(changed)
         super().observe(visits)
 
-    def _forget(self, operator: int) -> None:
+    def forget(self) -> None:
+        """What was profiled says nothing about now."""
         self.change.reset()
         self.profile.keep_newest(0)
         self.view.rebuild(self.order, self.profile.bits)
         self._burst = True
+
+    def _forget(self, operator: int) -> None:
+        self.forget()
         here = self.plan.route.named(self.pipeline.names)
         self._events.append(
             Event(self.name, "change seen", self.plan.version, self.tuples, here, here,

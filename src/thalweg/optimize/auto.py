@@ -5,15 +5,18 @@ written one or lost. Profiling may cost `regret` of all work and half of what wa
 that lets it learn before there is much work to take a share of. An order is followed only while sampled tuples show it
 to cost less than the written one; where the ledger does not allow to look again, only while the last look was clear and
 the sum of all is a gain. Losses count against profiling, up to `LOSS` more. So where adapting can't pay, the price is
-`regret`, and the loan once; where a stream keeps changing against every choice, it is `LOSS` more and what is lost until
-the latest change is noticed. Nothing is spent where only one order is possible.
+`regret` and the loan, once; where a stream keeps changing against every choice, it is `LOSS` more and what is lost
+until the latest change is noticed. Nothing is spent where only one order is possible.
 
 A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not
-modelled: the comparison is a paired one on the same tuples.
+modelled: the comparison is a paired one on the same tuples. Routes by class, `cbr` and `mesh`, learn from the same
+tuples and are priced on each before they learn from it (contest.py); they come in force where they clearly save against
+the single order in force, the simplest first, and give way when they no longer do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
-from thalweg.optimize.agreedy import BURST, AGreedy
+from thalweg.optimize.agreedy import BURST, BURST_SAMPLING, CLUMP, AGreedy
+from thalweg.optimize.classed import Bits
+from thalweg.optimize.contest import Contest
 from thalweg.optimize.policy import Explanation, RouteView, SingleRoute, sampled
-from thalweg.plan import Ruster
+from thalweg.plan import Event, Plan, Route, Ruster
+from thalweg.profile.attributes import Values
 from thalweg.profile.visits import DROPPED, Visits
 
 LEAST = 40
@@ -37,14 +43,19 @@ LOAN = 0.02
 EAGER = 0.1
 """...but no more than this share of the work done so far: a query over in a moment has nothing to learn for."""
 LEARNING = 0.0002
-"""Seconds that learning from one ruster of profiled tuples takes, beside profiling them."""
+"""Seconds that learning from one ruster of profiled tuples takes, beside profiling them..."""
+LEARNING_CLASSES = 0.0008
+"""...and where there is content to learn classes from, for each `LESSON` tuples."""
+LESSON = 48
+SEARCH = 0.006
+"""Seconds of one search for a mesh."""
 CONFIDENCE = 3.0
 """Standard errors by which the saving must be above nothing."""
 
 
 @dataclass
 class Auto(SingleRoute):
-    """Weighs `written` against `agreedy`.
+    """Weighs `written`, `agreedy`, `cbr` and `mesh`.
 
     >>> from thalweg.lab.simulate import run
     >>> rows = np.random.default_rng(7).random((50_000, 3)) < [0.9, 0.5, 0.1]
@@ -62,7 +73,14 @@ class Auto(SingleRoute):
         self.greedy = AGreedy(self.pipeline, self.seed)
         written = self.pipeline.written.operators
         self._choice = any(len(self.pipeline.eligible(written[:k])) > 1 for k in range(len(written)))
+        self.contest = Contest(self.pipeline, self.seed, self.greedy.costs)
         self.adaptive = False
+        self.classed = ""
+        """The contestant with classes that is in force, if one is."""
+        self._rate = 0.0
+        """What the classes in force are taken to save per tuple until they are judged again."""
+        self._probe: tuple[Ruster, Batch] | None = None
+        self._lesson: tuple[Values, Bits] = (np.zeros((0, 0), np.float32), np.zeros((0, len(self.pipeline)), np.int8))
         self.spent = 0.0
         self.useful = 0.0
         self.saved = 0.0
@@ -79,9 +97,16 @@ class Auto(SingleRoute):
         return self._choice
 
     def route(self, batch: Batch) -> list[Ruster]:
+        self._probe = None
         if not self.choice or not len(batch):
-            return [Ruster(None, self.plan.route)]
-        self._owed = min(self._owed + self.greedy.sampling() * len(batch), BURST)
+            return [Ruster(None, self.plan.route, label=next(iter(self.plan.routes)))]
+        self.contest.batch(len(batch))
+        if self.classed:
+            return self._route_classes(batch)
+        sampling = self.greedy.sampling()
+        if self.contest.keen(LEAST):
+            sampling = max(sampling, BURST_SAMPLING)
+        self._owed = min(self._owed + sampling * len(batch), BURST)
         worth = self.greedy.clump()
         count = min(self._owed, self._affordable()) if self._owed >= worth else 0.0
         if count < worth:
@@ -90,15 +115,39 @@ class Auto(SingleRoute):
         self._owed = 0.0
         if not chosen.any():
             return [Ruster(None, self.plan.route)]
-        return [
-            Ruster(np.flatnonzero(~chosen), self.plan.route),
-            Ruster(np.flatnonzero(chosen), self.plan.route, "profile", "all"),
-        ]
+        return [Ruster(np.flatnonzero(~chosen), self.plan.route), self._profile(batch, chosen)]
+
+    def _route_classes(self, batch: Batch) -> list[Ruster]:
+        """Each class on its route; profiled are the rows that the mesh would, as far as the ledger allows."""
+        if self.classed == "mesh":
+            chosen = self.contest.mesh.wish(batch)
+        else:
+            self._owed = min(self._owed + self.greedy.sampling() * len(batch), BURST)
+            chosen = None
+            if self._owed >= CLUMP:
+                chosen, self._owed = sampled(self._random, len(batch), self._owed / len(batch)), 0.0
+        if chosen is not None:
+            count, affordable = int(chosen.sum()), self._affordable()
+            if count > affordable:
+                chosen &= sampled(self._random, len(batch), affordable / count)
+            if affordable < CLUMP or not chosen.any():
+                chosen = None
+        rusters = self.contest.contestants[self.classed].work(batch, None if chosen is None else ~chosen)
+        if chosen is not None:
+            rusters.append(self._profile(batch, chosen))
+        return rusters
+
+    def _profile(self, batch: Batch, chosen: NDArray[np.bool_]) -> Ruster:
+        rows = np.flatnonzero(chosen)
+        ruster = Ruster(rows, self.plan.route, "profile", "all")
+        self._probe = (ruster, Batch(batch.data.take(rows), batch.number, batch.stream))
+        return ruster
 
     def _affordable(self, more: float = 0.0) -> float:
         """How many tuples the ledger allows to profile now. Of what was saved only half counts: it is an estimate."""
         share = self.regret + (LOSS if self.adaptive else more)
-        allowance = self._balance(share, min(self.saved, 0.5 * self.saved))
+        saved = self.saved + self._unseen * self._rate
+        allowance = self._balance(share, min(saved, 0.5 * saved))
         if allowance <= 0.0:
             return 0.0
         everything = float(self.greedy.costs.per_row.sum())
@@ -114,13 +163,19 @@ class Auto(SingleRoute):
         if not self.choice:
             return
         self._book(visits)
+        if self.classed:
+            self._observe_classes(visits)
+            return
         if not self._worth_a_look(visits):
             self.useful += visits.seconds
             return
         self.greedy.observe(visits)
         self._enter(visits)
+        judged = self._learn_classes(visits)
+        self.contest.drain()
         decisions = self.greedy.drain()
         if any(e.kind == "change seen" for e in decisions):
+            self.contest.forget()
             here = self.plan.route.named(self.pipeline.names)  # A-Greedy's own order need not be in force
             self._events += [
                 replace(e, policy=self.name, version=self.plan.version, before=here, after=here) for e in decisions[:1]
@@ -146,6 +201,116 @@ class Auto(SingleRoute):
             and self._affordable(LOSS) >= self.greedy.clump()
         ):
             self._adopt(cost, cost - saving)
+        if judged:
+            self._climb()
+
+    def _climb(self) -> None:
+        """Bring classes in force where they clearly save against the order in force."""
+        against = self.classed or ("agreedy" if self.adaptive else "written")
+        name = self.contest.winner(against, LEAST, CONFIDENCE, self.worthwhile)
+        if name is None or self._affordable(LOSS) < CLUMP:
+            return
+        saving = self.contest.saving(name, against)
+        self.adaptive, self.classed = True, name
+        against_written = self.contest.saving(name, "written")
+        self._rate = max(against_written.mean - against_written.error, 0.0)
+        self.greedy.change.reset()
+        self._bring(
+            self.contest.contestants[name].plan.routes, "adopt",
+            f"{name}: {self.contest.classes(name)} classes save {saving.mean / saving.cost:.0%} against "
+            f"{'as written' if against == 'written' else against} on {saving.tuples} new sampled tuples",
+            saving.cost, saving.cost - saving.mean,
+        )  # fmt: skip
+
+    def _observe_classes(self, visits: Visits) -> None:
+        """Follow the classes in force, and give way to a simpler plan where that costs no more."""
+        policy = self.contest.contestants[self.classed]
+        hidden = tuple(
+            j if j.ruster.purpose != "work" else replace(j, ruster=replace(j.ruster, purpose="explore"))
+            for j in visits.journeys
+        )  # routes differ by class, so A-Greedy must not take shares on them for those of one order
+        self.greedy.observe(replace(visits, journeys=hidden))
+        self._enter(visits)
+        policy.observe(visits)
+        judged = self._learn_classes(visits)
+        self.greedy.drain()
+        decisions = policy.drain()
+        if any(e.kind == "drift" for e in decisions):
+            self.contest.forget(follows=self.classed)
+            self.greedy.forget()
+            self._rate = 0.0
+        for other in self.contest.contestants.values():
+            if other is not policy:
+                other.drain()
+        if dict(policy.plan.routes) != dict(self.plan.routes):
+            last = decisions[-1]
+            self._bring(policy.plan.routes, last.kind, last.why, last.estimate_before, last.estimate_after)
+        elif decisions:
+            here = _told(self.plan, self.pipeline.names)
+            last = replace(decisions[-1], policy=self.name, version=self.plan.version, tuples=self.tuples)
+            self._events.append(replace(last, before=here, after=here))
+        if not judged:
+            return
+        written, greedy = (self.contest.saving(self.classed, against) for against in ("written", "agreedy"))
+        if written.tuples >= LEAST and written.mean < 0:
+            self._step_down("written", f"{self.classed} no longer costs less than as written")
+        elif self.contest.classes(self.classed) < 2 or (greedy.tuples >= LEAST and greedy.mean < -greedy.error):
+            self._step_down("agreedy", f"one order costs no more than the classes of {self.classed}")
+        elif self._balance(self.regret + LOSS, self.saved + self._unseen * self._rate) < 0.0:
+            self._step_down("written", "following a changing stream has cost more than it saved")
+        else:
+            self._climb()
+
+    def _step_down(self, to: str, why: str) -> None:
+        saving = self.contest.saving(self.classed, to)
+        self.classed, self.adaptive, self._rate = "", to == "agreedy", 0.0
+        self._worth = self._saving()
+        self.greedy.change.reset()
+        route = self.greedy.plan.route if self.adaptive else self.pipeline.written
+        self._bring({"": route}, "fall back", why, saving.cost - saving.mean or None, saving.cost or None)
+
+    def _bring(
+        self, routes: Mapping[str, Route], kind: str, why: str, before: float | None, after: float | None
+    ) -> None:
+        """Bring routes in force and record why."""
+        if dict(routes) == dict(self.plan.routes):
+            return
+        was = _told(self.plan, self.pipeline.names)
+        self.plan = self.plan.with_routes(routes)
+        now = _told(self.plan, self.pipeline.names)
+        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, was, now, why, before, after))
+
+    def _learn_classes(self, visits: Visits) -> bool:
+        """Collect profiled tuples with their content, and let the contestants have them, some dozens at a time; whether
+        they were judged."""
+        if self._probe is None:
+            return False
+        ruster, sample = self._probe
+        self._probe = None
+        bits = next((j.passed for j in visits.journeys if j.ruster is ruster and j.passed is not None), None)
+        if bits is None:
+            return False
+        content = self.contest.cbr.look(sample)
+        if content is None or not content.shape[1] or not self.contest.cbr.attributes.usable.any():
+            return False
+        values, earlier = self._lesson
+        if values.shape[1] != content.shape[1]:
+            values, earlier = content[:0], bits[:0]
+        values, bits = np.concatenate([values, content]), np.concatenate([earlier, bits])
+        if len(bits) < LESSON and not self.classed:
+            self._lesson = (values, bits)
+            return False
+        self._lesson = (values[:0], bits[:0])
+        gain = self.contest.enter(values, bits, self.pipeline.written.operators, self.greedy.order, self.classed)
+        if self.classed and self._unseen:
+            self.saved += gain * self._unseen
+            self._unseen = 0
+        searches = sum(e.kind == "search" for e in self.contest.mesh.pending())
+        self.spent += LEARNING_CLASSES + SEARCH * searches
+        if self.classed:
+            saving = self.contest.saving(self.classed, "written")
+            self._rate = max(saving.mean - saving.error, 0.0)
+        return True
 
     def _clear(self) -> bool:
         """Whether the order in force can do unwatched for a while: since the last change it was seen to save, and so far
@@ -180,8 +345,8 @@ class Auto(SingleRoute):
         if self.adaptive:
             self._followed = self.order
             self._unseen += visits.rows
-        if not self._unseen:
-            return
+        if not self._unseen or self.classed:
+            return  # what classes save is known when their prices are
         written, costs = list(self.pipeline.written), self.greedy.costs.per_row
         gains = []
         for journey in visits.journeys:
@@ -227,6 +392,13 @@ class Auto(SingleRoute):
 
     def explain(self) -> Explanation:
         believed = self.greedy.explain()
+        if self.classed:
+            policy = self.contest.contestants[self.classed]
+            told = policy.explain()
+            routes = told.routes if dict(policy.plan.routes) == dict(self.plan.routes) else tuple(
+                RouteView(label, 1 / len(self.plan.routes), route) for label, route in self.plan.routes.items()
+            )  # fmt: skip
+            return Explanation(self.name, self.why(), routes, believed.operators, told.to_change, told.tree)
         saving, _, cost = self._saving()
         now = cost - saving if self.adaptive else cost
         return Explanation(
@@ -237,6 +409,10 @@ class Auto(SingleRoute):
     def why(self) -> str:
         if not self.choice:
             return "only one order is possible: nothing to choose, nothing profiled"
+        if self.classed:
+            s = self.contest.saving(self.classed, "written")
+            share = f", saving {s.mean / s.cost:.0%} against as written" if s.tuples >= LEAST and s.cost else ""
+            return f"{self.classed}: {self.contest.contestants[self.classed].why()}{share}"
         saving, _, cost = self._saving()
         if self.adaptive:
             return f"A-Greedy's order, saving {saving / cost:.0%} against as written" if cost else "A-Greedy's order"
@@ -252,6 +428,11 @@ class Auto(SingleRoute):
     def snapshot(self) -> dict[str, Any]:
         return super().snapshot() | {
             "greedy": self.greedy.snapshot(),
+            "contest": self.contest.snapshot(),
+            "classed": self.classed,
+            "rate": self._rate,
+            "routes": [[label, list(route)] for label, route in self.plan.routes.items()],
+            "lesson": [self._lesson[0].tolist(), self._lesson[1].tolist()],
             "adaptive": self.adaptive,
             "ledger": [self.spent, self.useful, self.saved, self._unseen],
             "followed": list(self._followed),
@@ -264,6 +445,17 @@ class Auto(SingleRoute):
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
         self.greedy.restore(record["greedy"])
+        self.contest.restore(record["contest"])
+        self.classed = record["classed"]
+        self._rate = record["rate"]
+        routes = {label: self.pipeline.closest(order) for label, order in record["routes"]}
+        self.plan = Plan(int(record["version"]), routes)
+        values, bits = record["lesson"]
+        columns = len(self.contest.cbr.attributes)
+        self._lesson = (
+            np.array(values, np.float32).reshape(len(bits), columns),
+            np.array(bits, np.int8).reshape(len(bits), len(self.pipeline)),
+        )
         self.adaptive = bool(record["adaptive"])
         self.spent, self.useful, self.saved, self._unseen = record["ledger"]
         self._followed = tuple(record["followed"])
@@ -288,6 +480,11 @@ def _doubt(changes: NDArray[np.float64], unsure: NDArray[np.float64]) -> float:
         np.sqrt(((changes * unsure)[more] ** 2).sum()) / gain, np.sqrt(((changes * unsure)[less] ** 2).sum()) / loss
     )
     return float(doubt / np.log(gain / loss))
+
+
+def _told(plan: Plan, names: list[str]) -> str:
+    """The plan in one line."""
+    return "; ".join(f"{label}: {r.named(names)}" if label else r.named(names) for label, r in plan.routes.items())
 
 
 def _cost(drops: NDArray[np.bool_], order: list[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:

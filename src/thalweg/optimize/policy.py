@@ -47,6 +47,8 @@ class Explanation:
     routes: tuple[RouteView, ...]
     operators: tuple[OperatorView, ...]
     to_change: str = ""
+    tree: str = ""
+    """How content is classified, as text; empty where all tuples are one class."""
 
 
 @runtime_checkable

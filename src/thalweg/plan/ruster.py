@@ -29,5 +29,7 @@ class Ruster:
     also: Also = frozenset()
     label: str = ""
     """The class these rows belong to, where the policy has classes."""
+    trace: bool = False
+    """Filters: tell which rows left each operator. It costs nothing to tell and lets a policy count by content."""
     limit: float | None = None
     """Joins: recall the ruster if its stems take more units of work for each row than this; none of it counts then."""

@@ -67,6 +67,9 @@ class Journey:
     trials: tuple[Trial, ...] = ()
     recalled: bool = False
     """Whether the ruster went over its limit: its rows must be routed again."""
+    left: tuple[NDArray[np.int64], ...] | None = None
+    """Positions in the batch of the rows that left each visited operator, in the order of `visits`; None unless the
+    ruster asked for a trace."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -89,9 +89,14 @@ class Stream:
     pipeline: Pipeline
     pieces: tuple[NDArray[np.bool_], ...]
     costs: tuple[float, ...]
+    kinds: tuple[NDArray[np.int64], ...] = ()
+    """Content: what kind each tuple is of, where kinds have their own pass rates."""
 
     def batch(self, number: int) -> Batch:
-        return Batch(pa.record_batch({"row": np.arange(len(self.pieces[number]))}), number)
+        columns: dict[str, NDArray[Any]] = {"row": np.arange(len(self.pieces[number]))}
+        if self.kinds:
+            columns["kind"] = self.kinds[number]
+        return Batch(pa.record_batch(columns), number)
 
     def visits(self, number: int, rusters: Sequence[Ruster]) -> Visits:
         """Through the real fabric, a filter for each operator; stems then get as many matches as a stem might find."""
@@ -134,20 +139,27 @@ def make_stream(
     batches: int = 20,
     rows: int | Sequence[int] = 2000,
     pass_rate: float | None = None,
+    kinds: int = 1,
 ) -> Stream:
-    """Correlated operators of unequal cost; in the middle of the stream their pass rates change places."""
+    """Correlated operators of unequal cost; in the middle of the stream their pass rates change places. With several
+    kinds of tuples each kind has its own rates, and a column tells the kind."""
     random = np.random.default_rng([seed, len(pipeline)])
     n = len(pipeline)
     rates = np.linspace(0.95, 0.2, n) if pass_rate is None else np.full(n, pass_rate)
     costs = tuple(float(c) for c in random.choice([1e-6, 2e-6, 5e-6], n))
     sizes = [rows] * batches if isinstance(rows, int) else list(rows)
     pieces = []
+    kind: list[NDArray[np.int64]] = []
     for k, size in enumerate(sizes):
         shared = random.random((size, 1))
         own = random.random((size, n))
         value = np.where(random.random((size, n)) < 0.4, shared, own)
-        pieces.append(value < (rates if k < len(sizes) // 2 else rates[::-1]))
-    return Stream(pipeline, tuple(pieces), costs)
+        now = rates if k < len(sizes) // 2 else rates[::-1]
+        if kinds > 1:
+            kind.append(random.integers(0, kinds, size))
+            now = np.array([np.roll(now, turn) for turn in range(kinds)])[kind[-1]]
+        pieces.append(value < now)
+    return Stream(pipeline, tuple(pieces), costs, tuple(kind))
 
 
 def _filters(count: int) -> Pipeline:
@@ -189,7 +201,8 @@ JOINED = Pipeline(
 
 def _streams() -> list[Stream]:
     """Enough tuples that a policy with the thesis' constants comes to decide something."""
-    return [make_stream(_filters(4), 1), make_stream(GUARDED, 2), make_stream(JOINED, 3)]
+    kinds = make_stream(_filters(4), 1, batches=24, kinds=3)
+    return [make_stream(_filters(4), 1), make_stream(GUARDED, 2), make_stream(JOINED, 3), kinds]
 
 
 # --- driving ----------------------------------------------------------------------------------------------------------

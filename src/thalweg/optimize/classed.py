@@ -1,0 +1,215 @@
+"""Base of the policies with classes of tuples: content-based routing and query mesh.
+
+Invariant: every row of a batch is in one ruster, whatever the content; a row whose class is not known takes the first
+route of the plan. The plan is a class label for each route in force, so a reader of the plan sees the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.errors import CheckpointError
+from thalweg.execute.batch import Batch
+from thalweg.optimize.policy import Explanation, OperatorView, RouteView
+from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
+from thalweg.profile.attributes import Attributes, Values
+from thalweg.profile.costs import Costs
+from thalweg.profile.visits import PASSED, UNTRIED, Visits
+
+Bits = NDArray[np.int8]
+
+
+@dataclass
+class Classed:
+    """A plan of several routes, its events, costs and pass rates. Subclasses classify and learn."""
+
+    pipeline: Pipeline
+    seed: int = 0
+    plan: Plan = field(init=False)
+    tuples: int = field(init=False, default=0)
+    name = "classed"
+
+    def __post_init__(self) -> None:
+        self.plan = Plan.single(self.pipeline.written)
+        self.costs = Costs(len(self.pipeline))
+        self.attributes = Attributes()
+        self.costs_shared = False
+        """Whether somebody else keeps the costs up to date."""
+        self._random = np.random.default_rng([self.seed, len(self.pipeline)])
+        self._events: list[Event] = []
+        self._shares: dict[str, float] = {}
+        self._tried = np.zeros(len(self.pipeline))
+        self._passed = np.zeros(len(self.pipeline))
+        written = self.pipeline.written.operators
+        self.choice = any(len(self.pipeline.eligible(written[:k])) > 1 for k in range(len(written)))
+        """Whether there is anything to choose: more than one allowed order."""
+
+    # What subclasses give
+
+    def assign(self, batch: Batch) -> list[Ruster]:
+        """The rows of a batch by class, on the routes in force; pure."""
+        raise NotImplementedError
+
+    def work(self, batch: Batch, rest: NDArray[np.bool_] | None) -> list[Ruster]:
+        """Rusters for the rows that are left when others were taken out; for a policy that samples by itself."""
+        raise NotImplementedError
+
+    def foretell(self, values: Values) -> list[Ruster]:
+        """The routes that tuples of this content would take, were there enough of each class; pure."""
+        raise NotImplementedError
+
+    def study(self, values: Values, bits: Bits) -> None:
+        """Learn from tuples that were tried on every operator, with their content."""
+        raise NotImplementedError
+
+    def look(self, sample: Batch) -> Values | None:
+        """The content of sampled tuples; None where it is not the content that was learned."""
+        if len(self.attributes) and not self.attributes.known(sample.data):
+            return None
+        return self.attributes.look(sample.data)
+
+    def observe(self, visits: Visits) -> None:
+        """Learn from what came of the batch; maybe change the plan."""
+        raise NotImplementedError
+
+    def estimate(self, label: str) -> float | None:
+        """Estimated seconds per tuple of a class."""
+        raise NotImplementedError
+
+    def why(self) -> str:
+        raise NotImplementedError
+
+    def tree(self) -> str:
+        """How content is classified, as text; empty with one class."""
+        return ""
+
+    # What they share
+
+    def tally(self, visits: Visits) -> None:
+        """Costs, tuples, shares of classes, unconditional pass rates."""
+        self.tuples += visits.rows
+        if not self.costs_shared:
+            self.costs.observe(visits)
+        keep = 0.5 ** (visits.rows / 20_000)
+        if visits.rows:
+            self._shares = {label: rows * keep for label, rows in self._shares.items()}
+        for journey in visits.journeys:
+            label = journey.ruster.label
+            if label in self.plan.routes:
+                self._shares[label] = self._shares.get(label, 0.0) + journey.rows
+            if journey.passed is not None:
+                forget = 0.5 ** (len(journey.passed) / 2000)
+                self._tried = self._tried * forget + (journey.passed != UNTRIED).sum(axis=0)
+                self._passed = self._passed * forget + (journey.passed == PASSED).sum(axis=0)
+
+    def change(
+        self, routes: Mapping[str, Route], why: str, *, kind: str = "reorder",
+        before: float | None = None, after: float | None = None,
+    ) -> bool:  # fmt: skip
+        """Bring routes in force and record why; nothing happens where they are in force already."""
+        if dict(routes) == dict(self.plan.routes):
+            return False
+        was = self.described()
+        self.plan = self.plan.with_routes(routes)
+        self._shares = {label: n for label, n in self._shares.items() if label in routes}
+        self._events.append(
+            Event(self.name, kind, self.plan.version, self.tuples, was, self.described(), why, before, after)
+        )
+        return True
+
+    def note(self, kind: str, why: str, before: float | None = None, after: float | None = None) -> None:
+        """Record a decision that changed no route."""
+        here = self.described()
+        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, here, here, why, before, after))
+
+    def described(self) -> str:
+        """The plan in one line."""
+        names = self.pipeline.names
+        return "; ".join(
+            f"{label}: {r.named(names)}" if label else r.named(names) for label, r in self.plan.routes.items()
+        )
+
+    def shares(self) -> dict[str, float]:
+        """Share of the tuples of each class; even where none was met yet."""
+        known = {label: self._shares.get(label, 0.0) for label in self.plan.routes}
+        whole = sum(known.values())
+        return {label: n / whole if whole else 1 / len(known) for label, n in known.items()}
+
+    def pending(self) -> list[Event]:
+        """Decisions not drained yet."""
+        return list(self._events)
+
+    def drain(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def explain(self) -> Explanation:
+        costs = self.costs.per_row if self.tuples else None
+        shares = self.shares()
+        operators = tuple(
+            OperatorView(
+                name,
+                float(self._passed[i] / self._tried[i]) if self._tried[i] else None,
+                None if costs is None else float(costs[i]),
+            )
+            for i, name in enumerate(self.pipeline.names)
+        )
+        routes = tuple(
+            RouteView(label, shares[label], route, self.estimate(label)) for label, route in self.plan.routes.items()
+        )
+        return Explanation(self.name, self.why(), routes, operators, self.to_change(), self.tree())
+
+    def to_change(self) -> str:
+        return ""
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "policy": self.name,
+            "operators": len(self.pipeline),
+            "routes": [[label, list(route)] for label, route in self.plan.routes.items()],
+            "version": self.plan.version,
+            "tuples": self.tuples,
+            "random": self._random.bit_generator.state,
+            "costs": self.costs.snapshot(),
+            "shares": dict(self._shares),
+            "tried": self._tried.tolist(),
+            "passed": self._passed.tolist(),
+        }
+
+    def restore(self, record: dict[str, Any]) -> None:
+        if record["operators"] != len(self.pipeline):
+            raise CheckpointError(
+                f"learned for {record['operators']} operators; '{self.pipeline.stream}' has {len(self.pipeline)}",
+                hint="it was learned by another query",
+            )
+        # Guards may have been added since: what was learned must never bring in a route that is not allowed.
+        routes = {label: self.allowed(order) for label, order in record["routes"]}
+        self.plan = Plan(int(record["version"]), routes)
+        self.tuples = int(record["tuples"])
+        self._random.bit_generator.state = record["random"]
+        self.costs.restore(record["costs"])
+        self._shares = dict(record["shares"])
+        self._tried = np.array(record["tried"], float)
+        self._passed = np.array(record["passed"], float)
+
+    def allowed(self, wish: Sequence[int]) -> Route:
+        return self.pipeline.closest([int(op) for op in wish])
+
+
+def cost_of(bits: Bits, order: Iterable[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cost of each tuple under an order: all operators up to and with the first that drops it, or all.
+
+    >>> cost_of(np.array([[1, 0], [0, 1], [1, 1]], np.int8), (1, 0), np.array([1.0, 10.0])).tolist()
+    [10.0, 11.0, 11.0]
+    """
+    places = list(order)
+    if not places:
+        return np.zeros(len(bits))
+    dropped = bits[:, places] == 0
+    first = np.where(dropped.any(axis=1), dropped.argmax(axis=1), len(places) - 1)
+    return np.asarray(np.cumsum(costs[places])[first])

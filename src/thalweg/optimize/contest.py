@@ -1,0 +1,150 @@
+"""A contest: would classes of tuples pay? `cbr` and `mesh` learn beside the route in force and are judged on new tuples.
+
+Invariant: a tuple is judged before it is learned from. Tuples that are tried on every operator are first priced on the
+routes that each contestant would have sent them along (test, then train), so nobody is judged on what it has seen; the
+prices are paired, and the price of more rusters and tests is added. The simplest that pays wins.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.optimize.cbr import CBR
+from thalweg.optimize.classed import Bits, Classed, cost_of
+from thalweg.optimize.mesh import RUSTER, TEST, Mesh
+from thalweg.plan import Pipeline
+from thalweg.profile.attributes import Values
+from thalweg.profile.costs import Costs
+
+CLASSED = ("cbr", "mesh")
+"""From simple to elaborate."""
+SINGLE = ("written", "agreedy")
+COLUMNS = {name: k for k, name in enumerate((*SINGLE, *CLASSED))}
+WINDOW = 200
+"""Newest tuples whose prices are kept."""
+FOLLOW = 3e-4
+"""Seconds that observing a batch by class takes."""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Paired prices of tuples: what one plan saves against another per tuple, how sure that is, and what the other costs."""
+
+    mean: float
+    error: float
+    cost: float
+    tuples: int
+
+    def sure(self, least: int, errors: float, share: float) -> bool:
+        return self.tuples >= least and self.mean > max(errors * self.error, share * self.cost)
+
+
+class Contest:
+    """Keeps the contestants and the newest prices."""
+
+    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs) -> None:
+        self.costs = costs
+        self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
+        self.mesh = Mesh(pipeline, seed)
+        self.contestants: dict[str, Classed] = {"cbr": self.cbr, "mesh": self.mesh}
+        self.mesh.attributes = self.cbr.attributes
+        for contestant in self.contestants.values():
+            contestant.costs, contestant.costs_shared = costs, True
+        self._prices: NDArray[np.float64] = np.zeros((0, len(COLUMNS)))
+        self._valid = dict.fromkeys(CLASSED, 0)
+        """Newest prices of a contestant that are of its present classes."""
+        self._batch_rows = 1000.0
+
+    def classes(self, name: str) -> int:
+        return len(self.contestants[name].plan.routes)
+
+    def enter(
+        self, values: Values, bits: Bits, written: tuple[int, ...], greedy: tuple[int, ...], follows: str = ""
+    ) -> float:
+        """Price the tuples, then let the contestants learn from them. Returns what the plan of `follows`, the
+        contestant in force, saves against the written one per tuple; 0 where none is."""
+        costs = self.costs.per_row
+        prices = np.empty((len(bits), len(COLUMNS)))
+        prices[:, 0], prices[:, 1] = cost_of(bits, written, costs), cost_of(bits, greedy, costs)
+        # Where the more elaborate is in force, the simpler one has been weighed and found worse.
+        judged = {"mesh": self.contestants["mesh"]} if follows == "mesh" else self.contestants
+        prices[:, COLUMNS["cbr"]] = np.inf
+        for name, contestant in judged.items():
+            for r in contestant.foretell(values):
+                rows = slice(None) if r.rows is None else r.rows
+                prices[rows, COLUMNS[name]] = cost_of(bits[rows], r.route, costs)
+            prices[:, COLUMNS[name]] += self.overhead(name)
+            self._valid[name] = min(self._valid[name] + len(bits), WINDOW)
+        self._prices = np.concatenate([self._prices, prices])[-WINDOW:]
+        before = {name: set(c.plan.routes) for name, c in self.contestants.items()}
+        if "cbr" in judged:
+            self.cbr.consider(values, bits)
+        self.mesh.study(values, bits)
+        self.mesh.settle()
+        for name, contestant in self.contestants.items():
+            if before[name] != set(contestant.plan.routes) or name not in judged:
+                self._valid[name] = 0
+        return float((prices[:, 0] - prices[:, COLUMNS[follows]]).mean()) if follows else 0.0
+
+    def overhead(self, name: str) -> float:
+        """Seconds per tuple of further rusters, of telling classes apart, and of following each of them."""
+        more = self.classes(name) - 1
+        return ((RUSTER * more + FOLLOW) / self._batch_rows + 2 * TEST) if more else 0.0
+
+    def batch(self, rows: int) -> None:
+        self._batch_rows += 0.1 * (rows - self._batch_rows)
+
+    def saving(self, name: str, against: str) -> Saving:
+        """What a plan saves against another on the newest tuples, as many as are of its present classes."""
+        count = min([len(self._prices), *(self._valid[n] for n in (name, against) if n in self._valid)])
+        if not count:
+            return Saving(0.0, 0.0, 0.0, 0)
+        newest = self._prices[-count:]
+        difference = newest[:, COLUMNS[against]] - newest[:, COLUMNS[name]]
+        error = sqrt(float((difference**2).sum())) / count
+        return Saving(float(difference.mean()), error, float(newest[:, COLUMNS[against]].mean()), count)
+
+    def winner(self, against: str, least: int, errors: float, share: float) -> str | None:
+        """The simplest contestant with classes that clearly saves; a more elaborate one must clearly save against it."""
+        best = against
+        for name in CLASSED:
+            if self.classes(name) > 1 and self.saving(name, best).sure(least, errors, share):
+                best = name
+        return best if best != against else None
+
+    def keen(self, least: int) -> bool:
+        """Whether a contestant has classes that too few new tuples have judged."""
+        return any(self.classes(name) > 1 and self._valid[name] < least for name in CLASSED)
+
+    def forget(self, follows: str = "") -> None:
+        """The stream changed: earlier prices and samples say nothing about now."""
+        self._prices = self._prices[:0]
+        self._valid = dict.fromkeys(CLASSED, 0)
+        self.cbr.forget()
+        if follows != "mesh":
+            self.mesh.forget()
+
+    def drain(self) -> None:
+        """Decisions of those who only would have routed are nobody's events."""
+        for contestant in self.contestants.values():
+            contestant.drain()
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "cbr": self.cbr.snapshot(), "mesh": self.mesh.snapshot(), 
+            "prices": b64encode(np.ascontiguousarray(self._prices, "<f8").tobytes()).decode(),
+            "valid": dict(self._valid), "batch_rows": self._batch_rows,
+        }  # fmt: skip
+
+    def restore(self, record: dict[str, Any]) -> None:
+        self.cbr.restore(record["cbr"])
+        self.mesh.restore(record["mesh"])
+        self._prices = np.frombuffer(b64decode(record["prices"]), "<f8").reshape(-1, len(COLUMNS)).copy()
+        self._valid = {name: int(n) for name, n in record["valid"].items()}
+        self._batch_rows = record["batch_rows"]

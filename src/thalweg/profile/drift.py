@@ -1,0 +1,54 @@
+"""Page-Hinkley: has the mean of a quantity left what it was?
+
+Fed with batch means and their standard errors, it adds up how many errors each lies above (or below) the mean so far,
+less an allowance; when a sum passes the threshold the mean has moved. Noise keeps the sums near 0, a small lasting move
+is found after a while, a large one at once. The price of a false alarm is one re-search, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+LEAST = 100.0
+"""Values behind the mean before anything is compared with it."""
+
+
+class PageHinkley:
+    """Two-sided, on standardised batch means.
+
+    >>> drift = PageHinkley()
+    >>> [drift.observe(1.0, 0.05, 500) for _ in range(20)].count(True), drift.observe(2.0, 0.05, 500)
+    (0, True)
+    """
+
+    def __init__(self, allowance: float = 0.5, threshold: float = 8.0) -> None:
+        self.allowance = allowance
+        self.threshold = threshold
+        self.reset()
+
+    def reset(self) -> None:
+        self.count = self.mean = self.spread = self.up = self.down = 0.0
+
+    def observe(self, mean: float, error: float, count: int) -> bool:
+        """Take in the mean of `count` values and its standard error; whether the mean has moved."""
+        moved = False
+        if self.count >= LEAST:
+            # By the spread so far: a jump often brings a wider spread with it, which must not hide it.
+            unsure = sqrt(self.spread * (1 / count + 1 / self.count)) or 1e-12
+            z = (mean - self.mean) / unsure
+            self.up = max(0.0, self.up + z - self.allowance)
+            self.down = max(0.0, self.down - z - self.allowance)
+            moved = max(self.up, self.down) > self.threshold
+        self.count += count
+        step = count / self.count
+        self.mean += (mean - self.mean) * step
+        self.spread += (error * error * count - self.spread) * step
+        return moved
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"count": self.count, "mean": self.mean, "spread": self.spread, "up": self.up, "down": self.down}
+
+    def restore(self, record: dict[str, Any]) -> None:
+        self.count, self.mean, self.spread = record["count"], record["mean"], record["spread"]
+        self.up, self.down = record["up"], record["down"]

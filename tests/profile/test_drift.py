@@ -1,0 +1,43 @@
+"""Page-Hinkley: quiet on noise, quick on a jump, in time on a slow move, in both directions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from thalweg.profile.drift import PageHinkley
+
+
+def means(random: np.random.Generator, level: float, batches: int, size: int = 200):
+    for _ in range(batches):
+        values = random.exponential(level, size)
+        yield float(values.mean()), float(values.std()) / size**0.5, size
+
+
+def test_few_false_alarms():
+    alarms = 0
+    for seed in range(20):
+        drift = PageHinkley()
+        alarms += sum(drift.observe(*m) for m in means(np.random.default_rng(seed), 1.0, 200))
+    assert alarms <= 4
+
+
+def test_jumps_are_seen_at_once_and_small_moves_soon():
+    for seed in range(10):
+        for level, within in ((3.0, 1), (0.3, 1), (1.25, 25)):
+            random, drift = np.random.default_rng(seed), PageHinkley()
+            for m in means(random, 1.0, 20):
+                drift.observe(*m)
+            assert any(drift.observe(*m) for m in means(random, level, within)), (seed, level)
+
+
+def test_it_survives_a_snapshot():
+    random, drift = np.random.default_rng(3), PageHinkley()
+    for m in means(random, 1.0, 10):
+        drift.observe(*m)
+    twin = PageHinkley()
+    twin.restore(json.loads(json.dumps(drift.snapshot())))
+    assert twin.snapshot() == drift.snapshot()
+    drift.reset()
+    assert drift.count == 0

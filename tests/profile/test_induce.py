@@ -1,0 +1,65 @@
+"""Induction against exhaustive search for the best split, and against noise."""
+
+from __future__ import annotations
+
+from math import log2
+
+import numpy as np
+import pytest
+
+from thalweg.profile.induce import induce
+
+
+def bits_of(labels) -> float:
+    n = len(labels)
+    return -sum(c * log2(c / n) for c in np.bincount(labels).tolist() if c)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_first_split_is_the_best_of_all(seed):
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 12, (60, 3)).astype(np.float32)
+    x[random.random((60, 3)) < 0.1] = np.nan
+    category = [False, True, False]
+    y = (np.nan_to_num(x[:, seed % 3]) > 5).astype(int) ^ (random.random(60) < 0.2)
+    best = 0.0
+    for j in range(3):
+        for value in set(x[:, j][~np.isnan(x[:, j])].tolist()):
+            yes = x[:, j] == value if category[j] else x[:, j] <= value
+            if yes.sum() >= 3 and (~yes).sum() >= 3:
+                best = max(best, bits_of(y) - bits_of(y[yes]) - bits_of(y[~yes]))
+    tree, leaf = induce(x, category, np.ones(3, bool), np.eye(2)[y], leaves=2, least=3)
+    assert bits_of(y) - sum(bits_of(y[leaf == k]) for k in (0, 1)) == pytest.approx(best)
+    assert tree.classify(lambda j: x[:, j], 60).tolist() == leaf.tolist()
+
+
+def test_several_targets_add_up():
+    random = np.random.default_rng(2)
+    x = random.random((200, 2)).astype(np.float32)
+    drops = np.stack([x[:, 1] < 0.3, x[:, 1] > 0.3, random.random(200) < 0.5], axis=1).astype(float)
+    tree, _ = induce(x, [False] * 2, np.ones(2, bool), np.concatenate([drops, 1 - drops], axis=1), leaves=2, freedom=3)
+    assert tree.test is not None
+    assert (tree.test.attribute, tree.test.value) == (1, pytest.approx(0.3, abs=0.02))
+
+
+def test_noise_is_not_split_and_unusable_columns_are_not_used():
+    split = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        x = random.random((150, 6)).astype(np.float32)
+        drops = (random.random((150, 4)) < 0.5).astype(float)
+        targets = np.concatenate([drops, 1 - drops], axis=1)
+        split += induce(x, [False] * 6, np.ones(6, bool), targets, leaves=8, least=8, freedom=4)[0].test is not None
+    assert split <= 3
+    y = (x[:, 2] > 0.5).astype(int)
+    tree, _ = induce(x, [False] * 6, np.arange(6) != 2, np.eye(2)[y], leaves=2, least=8, freedom=1)
+    assert 2 not in tree.attributes()
+
+
+def test_leaves_are_pure_where_they_can_be():
+    x = np.arange(40, dtype=np.float32)[:, None]
+    y = (np.arange(40) // 10) % 2
+    tree, leaf = induce(x, [False], np.array([True]), np.eye(2)[y], leaves=8)
+    assert len(set(leaf.tolist())) == 4
+    assert all(len(set(y[leaf == k].tolist())) == 1 for k in range(4))
+    assert tree.attributes() == {0}
