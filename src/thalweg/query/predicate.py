@@ -47,7 +47,7 @@ class Predicate:
 
 def pred(
     function: Callable[..., Any] | str, *columns: str,
-    kind: Kind | None = None, name: str | None = None, after: str | Sequence[str] = (),
+    kind: Kind | None = None, name: str | None = None, after: str | Predicate | Sequence[str | Predicate] = (),
 ) -> Predicate:  # fmt: skip
     """A predicate over columns.
 
@@ -63,12 +63,14 @@ def pred(
     name
         What explain, events and `after=` call it; by default the function's name.
     after
-        Names of predicates that must hold before this one is tried: guards.
+        Guards: predicates, or their names, that must hold before this one is tried.
 
-    >>> pred(lambda size: size > 10, name="big")
-    pred(big, 'size', kind='row')
+    >>> big = pred(lambda size: size > 10, name="big")
+    >>> big, pred(lambda size: 1 / size > 0, name="inverse", after=[big])
+    (pred(big, 'size', kind='row'), pred(inverse, 'size', kind='row', after=['big']))
     """
-    guards = (after,) if isinstance(after, str) else tuple(after)
+    waited = (after,) if isinstance(after, str | Predicate) else tuple(after)
+    guards = tuple(g.name if isinstance(g, Predicate) else g for g in waited)
     if isinstance(function, str):
         if columns or kind:
             raise DefinitionError("SQL text names its columns itself", hint="pred('a > 1', name=..., after=...)")
