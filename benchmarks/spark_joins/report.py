@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -41,8 +42,9 @@ class Report:
 
     def best(self, shape: str, who: str, clock: str = "rows_per_second") -> float | None:
         """The most that a contender reached, over all sizes of batches and numbers of cells."""
-        rates = [float(getattr(r, clock)) for r in self.runs if (r.feed, r.who) == (shape, who) and len(r.triggers) > 1]
-        return max(rates, default=None)
+        runs = [r for r in self.runs if (r.feed, r.who) == (shape, who) and len(r.triggers) > 1]
+        rates = [float(getattr(r, clock)) for r in runs]
+        return max((x for x in rates if not math.isnan(x)), default=None)
 
     def ratio(self, shape: str, clock: str = "rows_per_second") -> float | None:
         """The best of ours against the best of Spark's."""
@@ -79,10 +81,11 @@ class Report:
         lines = []
         for shape, target in (("clique", TARGETS["times Spark, clique"]), ("common key", None)):
             wall, processor = self.ratio(shape), self.ratio(shape, "rows_per_processor_second")
-            if wall is not None and processor is not None:
+            if wall is not None:
+                per_processor = f", {processor:.0f} x per processor second" if processor is not None else ""
                 verdict = f"; target {target:.0f} x, {met(wall, target)}" if target else ""
                 lines.append(
-                    f"**{shape}: {wall:.0f} x the rows/s of Spark's own joins, {processor:.0f} x per processor second** (the "
+                    f"**{shape}: {wall:.0f} x the rows/s of Spark's own joins{per_processor}** (the "
                     f"best batch size of each{verdict}). At batches of the same size: {self._same_size(shape)}."
                 )
         for shape in ("clique", "common key"):
@@ -188,7 +191,7 @@ HEAD = (
 def cells_of(r: Run) -> list[str]:
     return [
         r.who, str(r.cells), f"{r.batch:,}", str(len(r.triggers)) + (" (cut off)" if r.cut_off else ""),
-        f"{r.rows_per_second:,.0f}", f"{statistics.median(r.steady):.2f}", f"{r.rows_per_processor_second:,.0f}",
+        f"{r.rows_per_second:,.0f}", f"{statistics.median(r.steady):.2f}", "not measured" if math.isnan(r.rows_per_processor_second) else f"{r.rows_per_processor_second:,.0f}",
         f"{r.count:,}", f"{max(r.state_rows):,}", f"{max(r.state_bytes) / 1e6:.1f}",
     ]  # fmt: skip
 
