@@ -7,6 +7,7 @@ collected and equal answers can be told from equal counts.
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import statistics
 import time
@@ -67,7 +68,9 @@ class Run:
     @property
     def rows_per_processor_second(self) -> float:
         """Over the steady batches; hardly changed by what else the machine does. Over all of them, the start included,
-        where few were finished or a busy JVM told of several at once."""
+        where few were finished or a busy JVM told of several at once. NaN where it was not measured."""
+        if not self.cpu > 0:
+            return math.nan
         first = max(1, len(self.used) // 4) - 1
         told_at_once = any(b - a < 0.05 for a, b in itertools.pairwise(self.used))
         if self.cut_off or len(self.used) < 4 or told_at_once:
@@ -145,21 +148,22 @@ def run(
     shutil.rmtree(checkpoint, ignore_errors=True)
     result = Run(who, feed.shape, feed.batch, cells)
     df = answered(make(), feed)
-    before = processor_seconds()
+    clock = ProcessorClock()
     query = (
         df.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     )
     began = time.monotonic()
     while not query.awaitTermination(0.3):
+        clock.seconds()
         done = (query.lastProgress or {}).get("batchId", -1)
         if done >= len(result.used):
-            result.used += [processor_seconds() - before] * (done + 1 - len(result.used))
+            result.used += [clock.since_start()] * (done + 1 - len(result.used))
             tell(f"{who}, {feed.shape}, {feed.batch:,} rows a batch: batch {done}")
         if time.monotonic() - began > limit:
             result.cut_off = True
             query.stop()
             break
-    result.cpu = processor_seconds() - before
+    result.cpu = clock.since_start()
     result.used += [result.cpu] * (len(query.recentProgress) - len(result.used))
     for p in query.recentProgress:
         take(result, p)
@@ -196,13 +200,23 @@ def stages(result: Run, name: str) -> None:
     result.stages = [dict(line) for line in handle.stages().to_dict("records")]
 
 
-def processor_seconds() -> float:
-    me = psutil.Process()
-    total = 0.0
-    for process in [me, *me.children(recursive=True)]:
-        try:
-            t = process.cpu_times()
-            total += t.user + t.system + t.children_user + t.children_system
-        except psutil.Error:
-            continue
-    return total
+class ProcessorClock:
+    """Processor time of this process and all below it. Python workers come and go, and what one used goes with it: the
+    last that was seen of each is kept."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, float], float] = {}
+        self._before = self.seconds()
+
+    def seconds(self) -> float:
+        me = psutil.Process()
+        for process in [me, *me.children(recursive=True)]:
+            try:
+                t = process.cpu_times()
+                self._seen[process.pid, process.create_time()] = t.user + t.system
+            except psutil.Error:
+                continue
+        return sum(self._seen.values())
+
+    def since_start(self) -> float:
+        return self.seconds() - self._before

@@ -59,6 +59,13 @@ def until_batch(process: subprocess.Popen, count: int) -> bool:
     return True
 
 
+def command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # a worker that has just ended
+        return []
+
+
 def kill_and_restart(
     spark, folder: Path, name: str, kills: int, files: int, seed: int, cells: int = 2,
     masters: Sequence[str] = ("local[2]",), **more,
@@ -173,7 +180,7 @@ def test_an_executor_killed(spark, tmp_path):
     assert not until_batch(process, 1)
     executors = [
         p for p in psutil.Process(process.pid).children(recursive=True)
-        if any("CoarseGrainedExecutorBackend" in part for part in p.cmdline())
+        if any("CoarseGrainedExecutorBackend" in part for part in command(p))
     ]  # fmt: skip
     assert len(executors) == 2
     executors[0].kill()
