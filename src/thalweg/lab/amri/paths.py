@@ -57,7 +57,7 @@ experiment = Experiment(
         Claim("On a constant path AMRI keeps up with hash indexes", _wins(AMRI, (1,))),
     ),
     panels=(
-        Panel("throughput", "Results for each million units of work", "orders", "throughput", "orders best in turn", "results", series="index"),
+        Panel("throughput", "Results by work", "orders", "throughput", "orders best in turn", "per million", series="index"),
         Panel("work", "Work for all results", "orders", "work", "orders best in turn", "work", series="index"),
     ),
     notes=("A pair's attribute is one for both of its streams, so paths can't be set stream by stream as in the paper: "

@@ -1,8 +1,8 @@
 """One pass of the streams under one way to index, and results against the work that had been done by then.
 
 The paper's measure is results in a fixed time. Here it is results for each million units of work, which has no noise:
-buckets looked up, candidates examined, rows entered into an index (once for each index), rows moved. Profiling is included. Routes are
-those of `auto`, which sends scouts on other routes all the time.
+buckets looked up, candidates examined, rows entered into an index (once for each index), rows moved. Profiling is
+included. Routes are those of `auto`, which sends scouts on other routes all the time.
 """
 
 from __future__ import annotations
