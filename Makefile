@@ -27,6 +27,7 @@ test-long: setup  ## the tests that take minutes: faults, soaks, many random cas
 bench: setup  ## benchmarks against other engines; results in benchmarks/*/results.md
 	$(BIN)/python -m benchmarks.filters
 	$(BIN)/python -m benchmarks.joins
+	$(BIN)/python -m benchmarks.index
 	$(BIN)/python -m benchmarks.shares
 	$(BIN)/python -m benchmarks.spark_joins
 

@@ -51,7 +51,7 @@ def where(
 
 def sql(
     text: str, *, policy: str = "auto", cells: int | None = None, name: str | None = None, seed: int | None = None,
-    **inputs: Any,
+    index: str = "hash", **inputs: Any,
 ) -> DataFrame:  # fmt: skip
     """A windowed join of streams and tables, asked in SQL, whose probe orders follow the data.
 
@@ -68,6 +68,9 @@ def sql(
         Name for `tw.query(name)`.
     seed
         Makes sampling repeatable.
+    index
+        How the stored tuples are indexed: "hash" (an index for each access pattern), "bits" (one bit-address index of
+        equal shares: a fifth of the memory, more work), or a tuner that lets layouts follow the probes, such as "amri".
     inputs
         By the names used in FROM: streams (`tw.stream(df, time=..., lateness=...)`, or a streaming DataFrame with a
         watermark), tables (static DataFrames), and Python functions used in WHERE.
@@ -76,7 +79,7 @@ def sql(
     -------
     The columns of SELECT and `result_time`. Static inputs only: a batch DataFrame with the same rows.
     """
-    return _sql.sql(text, inputs, policy, cells, name, seed)
+    return _sql.sql(text, inputs, policy, cells, name, seed, index)
 
 
 def stream(

@@ -86,6 +86,15 @@ def test_streaming(spark, folder, tmp_path, name, cells, policy):
     assert tw.query(f"{name} {cells}").stats()["late"].max() == 0
 
 
+def test_layouts_follow_the_probes(spark, folder, tmp_path):
+    shape = SHAPES["a clique of four"]
+    df = asked(spark, shape, folder, cells=2, index="amri continuous partial", name="tuned", seed=1)
+    assert values(drain(spark, df, tmp_path)) == joinshapes.answer(shape)
+    explained = tw.query("tuned").explain()
+    assert "index of a" in explained
+    assert " bits " in explained
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("cells", [1, 2, 3, 6])
 @pytest.mark.parametrize("policy", ["written", "auto", "chaos"])

@@ -64,10 +64,8 @@ def dataframe(app: App, query: AppQuery, inputs: dict[str, DataFrame]) -> DataFr
     key = "sql" if query.sql is not None else "where"
     try:
         if query.sql is not None:
-            return api.sql(
-                query.sql, policy=query.policy, cells=query.cells, name=query.name, seed=query.seed,
-                **_given(app, inputs), **app.loaded,
-            )  # fmt: skip
+            given: dict[str, Any] = {**_given(app, inputs), **app.loaded}
+            return api.sql(query.sql, policy=query.policy, cells=query.cells, name=query.name, seed=query.seed, **given)
         assert query.source is not None
         df = inputs[query.source]
         predicates = [_predicate(app, text) for text in query.where]

@@ -93,6 +93,7 @@ class Amri:
         self._pause: dict[str, int] = {}
         self._version = 0
         self._events: list[Event] = []
+        self._chosen: set[str] = set()
         self._counts: dict[str, int] = {}
         """Requests of this turn, by stem."""
         self._seen: set[str] = set()
@@ -167,7 +168,10 @@ class Amri:
         self._pause[stem] = 0
         self.layouts[stem] = new
         windows = known.rows / max(workload.arrivals, 1.0)
-        moved = migrate.to_move(self.migration, known.slices, new, workload, windows)
+        # What a stem began with was no choice: its first layout goes to all slices, as after the paper's training.
+        migration = self.migration if stem in self._chosen else "all"
+        self._chosen.add(stem)
+        moved = migrate.to_move(migration, known.slices, new, workload, windows)
         self._tell(stem, old, new, before, after, workload, known, moved)
         return Change(stem, new, moved)
 
@@ -280,6 +284,7 @@ class Amri:
             "counts": [self.requests, self.tunings, self._version],
             "built": self._built,
             "rest": [self._rest, self._pause],
+            "chosen": sorted(self._chosen),
             "turn": [self._counts, sorted(self._seen), self._last, self._in_a_row],
         }
 
@@ -291,6 +296,7 @@ class Amri:
         self._clock.restore(record["clock"])
         self.requests, self.tunings, self._version = record["counts"]
         self._built = dict(record["built"])
+        self._chosen = set(record["chosen"])
         self._rest, self._pause = (dict(r) for r in record["rest"])
         counts, seen, self._last, self._in_a_row = record["turn"]
         self._counts, self._seen = dict(counts), set(seen)

@@ -109,3 +109,15 @@ def make(name: str, seed: int = 0, **options: Any) -> IndexTuner:
         return ChaosTuner(seed)
     chosen: dict[str, Any] = {**said.parts, **options}
     return Amri(name=name, hashes=said.number or None, seed=seed, **chosen)
+
+
+def layout_and_tuner(index: str) -> tuple[str, str | None]:
+    """What `index=` means: a layout that stays (`hash`, `bits`, `scan`), or a tuner by name.
+
+    >>> layout_and_tuner("bits"), layout_and_tuner("amri partial")
+    (('bits', None), ('hash', 'amri partial'))
+    """
+    if index in ("hash", "bits", "scan"):
+        return index, None
+    TunerName.parse(index)
+    return "hash", index

@@ -14,7 +14,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ from pyspark.sql import Row
 from thalweg.errors import CheckpointError
 from thalweg.execute.engine import Engine
 from thalweg.execute.stem import read_ipc, write_ipc
+from thalweg.optimize.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
 from thalweg.query.query import Query
 from thalweg.spark.control import Control
@@ -52,9 +53,12 @@ class CellTask:
     control: str = ""
     """Where orders from the driver are found, and under what name."""
     key: str = ""
+    index: str = "hash"
+    """A layout that stays, or an index tuner by name."""
 
     def engine(self) -> Engine:
         tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
+        layout, tuner = layout_and_tuner(self.index)
         return Engine(
             self.query,
             policy=self.policy,
@@ -63,6 +67,8 @@ class CellTask:
             output="columns",
             prefiltered=True,
             leave=True,
+            layout=layout,
+            tuner=tuner,
         )
 
     @property
@@ -306,6 +312,7 @@ def report(engine: Engine, **more: Any) -> dict[str, Any]:
         "stats": engine.stats(),
         "needed": engine.needed(),
         "routes": {a: engine.frozen.get(a, e.routes[0].route).named(names[a]) for a, e in explained.items()},
+        "indexes": {a: asdict(v) for a, v in engine.indexes().items()},
         "why": {a: "frozen" if a in engine.frozen else e.why for a, e in explained.items()},
         "events": [e.record() for e in engine.drain()],
     }

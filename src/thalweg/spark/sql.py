@@ -27,6 +27,7 @@ from thalweg.execute.shape import Shape
 from thalweg.execute.stem import write_ipc
 from thalweg.execute.times import tick_of
 from thalweg.optimize import shares as sharing
+from thalweg.optimize.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
 from thalweg.query.bind import bind
 from thalweg.query.inputs import StreamInput, TableInput
@@ -47,19 +48,21 @@ LARGE_TABLE = 256 << 20
 
 
 def sql(
-    text: str, inputs: Mapping[str, Any], policy: str, cells: int | None, name: str | None, seed: int | None
-) -> DataFrame:
+    text: str, inputs: Mapping[str, Any], policy: str, cells: int | None, name: str | None, seed: int | None,
+    index: str = "hash",
+) -> DataFrame:  # fmt: skip
     """See `thalweg.sql`."""
     frames, functions = _sort_out(inputs)
     if policy not in optimize.names():
         raise DefinitionError(f"no policy '{policy}'", hint=did_you_mean(policy, optimize.names()))
+    layout_and_tuner(index)
     query = bind(text, {n: _source(n, f) for n, f in frames.items()}, functions)
     used = {i.alias: frames[i.source] for i in query.inputs}
     # Every input by its own name: the two sides of a self-join have other cells.
     query = replace(query, inputs=tuple(replace(i, source=i.alias) for i in query.inputs))
     spark = next(iter(used.values())).df.sparkSession
     streaming = any(f.df.isStreaming for f in used.values())
-    build = _Build(query, used, spark, streaming, policy, cells, name or _named(query), seed or 0)
+    build = _Build(query, used, spark, streaming, policy, cells, name or _named(query), seed or 0, index)
     return build.lookup() if streaming and len(query.streams) == 1 else build.join()
 
 
@@ -119,10 +122,10 @@ class _Build:
 
     def __init__(
         self, query: Query, frames: Mapping[str, StreamInput | TableInput], spark: SparkSession, streaming: bool,
-        policy: str, cells: int | None, name: str, seed: int,
+        policy: str, cells: int | None, name: str, seed: int, index: str,
     ) -> None:  # fmt: skip
         self.query, self.frames, self.spark, self.streaming = query, frames, spark, streaming
-        self.policy, self.name, self.seed = policy, name, seed
+        self.policy, self.name, self.seed, self.index = policy, name, seed, index
         self.token = uuid.uuid4().hex
         self.shape = Shape(query, prefiltered=True, leave=True)
         self.partitions = int(spark.conf.get(PARTITIONS, "200") or 200)
@@ -193,7 +196,7 @@ class _Build:
             a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None
         }  # fmt: skip
         task = CellTask(routed, self.policy, self.seed, self.shares, tables, idle, self.token,
-                        self.control, self.key)  # fmt: skip
+                        self.control, self.key, self.index)  # fmt: skip
         grouped = packed.groupBy("key")
         if self.streaming:
             self._use_rocksdb()
@@ -210,8 +213,9 @@ class _Build:
         (stream,) = self.query.streams
         flat = self._flat()
         cell = CellTask(
-            self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.token, self.control, self.key
-        )
+            self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.token, self.control, self.key,
+            self.index,
+        )  # fmt: skip
         task = LookupTask(cell, stream.alias, flat)
         out = StructType([*flat.fields, StructField("stats", StringType())])
         looked = self._prepared(stream.alias).mapInArrow(looker(task), out)

@@ -177,6 +177,7 @@ def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, An
         lines.append(
             f"silent      {', '.join(quiet)}: nothing came for longer than idle=, the others go on without waiting"
         )
+    lines += _indexes(cells)
     routes = _routes(cells)
     if routes:
         lines += ["", *routes]
@@ -321,6 +322,23 @@ def _window(i: Any) -> str:
     if w.kind == "partition":
         return f"PARTITION BY {', '.join(w.by)} ROWS {w.rows}"
     return str(w.kind).upper()
+
+
+def _indexes(cells: list[dict[str, Any]]) -> list[str]:
+    """Of each stem, in the cell with the most work: its layout, who asks how, what other layouts would cost."""
+    if not cells:
+        return []
+    busy = max(cells, key=lambda c: sum(v["work"] for v in c["stats"]["inputs"].values()))
+    lines = [""]
+    for alias, view in busy.get("indexes", {}).items():
+        met = [v["operators"].get(alias) for v in busy["stats"]["inputs"].values()]
+        work, matches = (sum(m[k] for m in met if m) for k in ("work", "rows out"))
+        lines.append(f"index of {alias}  {view['layout']}   {work / max(matches, 1):.3g} units of work for a match")
+        if view["patterns"]:
+            shown = ", ".join(f"{name} {share:.0%}" for name, share in view["patterns"])
+            others = ", ".join(f"{name} {times:.2f} times" for name, times in view["alternatives"])
+            lines += [f"    asked by    {shown}", f"    would cost  {others}   ({view['why']})"]
+    return lines if len(lines) > 1 else []
 
 
 def _routes(cells: list[dict[str, Any]]) -> list[str]:
