@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from thalweg.lab.simulate import best_order, order_work, run
-from thalweg.optimize.auto import LOSS, Auto
-from thalweg.plan import Operator, Pipeline
+from thalweg.execute.batch import Batch
+from thalweg.lab.simulate import best_order, order_work, run, travel
+from thalweg.optimize.auto import LEARNING_CLASSES, LOSS, PRICING, SEARCH, TEACHING, TUITION, Auto
+from thalweg.optimize.contest import Contest
+from thalweg.plan import Operator, Pipeline, Route
+from thalweg.profile.visits import Visits
 
 
 def correlated(random: np.random.Generator, rows: int, rates: np.ndarray, together: float) -> np.ndarray:
@@ -228,3 +232,87 @@ def test_explains_what_it_would_take() -> None:
     assert told.why.startswith("as written: no order was shown to save 3%")
     assert told.to_change.startswith("best rival:")
     assert told.routes[0].estimate == pytest.approx(1.75, rel=0.1)
+
+
+# Classes
+
+KINDS = np.array([[0.05, 0.9, 0.9, 0.9], [0.9, 0.05, 0.9, 0.9], [0.9, 0.9, 0.05, 0.9]])
+
+
+def kinds(rows: int, seed: int, rates: np.ndarray = KINDS) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    random = np.random.default_rng(seed)
+    kind = random.integers(0, len(rates), rows)
+    bits = random.random((rows, rates.shape[1])) < rates[kind]
+    return bits, {"ts": np.arange(rows), "noise": random.random(rows), "kind": kind}
+
+
+def drive(policy: Auto, bits: np.ndarray, columns: dict[str, np.ndarray], cost: float = 1e-5) -> list[float]:
+    table, work = pa.record_batch(columns), []
+    for number, start in enumerate(range(0, len(bits), 1000)):
+        piece = bits[start : start + 1000]
+        rusters = policy.route(Batch(table.slice(start, 1000), number))
+        visits = Visits(number, len(piece), tuple(travel(piece, np.full(bits.shape[1], cost), r) for r in rusters))
+        policy.observe(visits)
+        work.append(visits.seconds / cost)
+    return work
+
+
+def test_classes_come_in_force_where_they_pay_and_are_explained() -> None:
+    bits, columns = kinds(60_000, seed=1)
+    policy = Auto(Pipeline("s", tuple(Operator(f"f{i}") for i in range(4))), seed=1)
+    work = drive(policy, bits, columns)
+    late, kind = bits[30_000:], columns["kind"][30_000:]
+    knows = sum(best_order(late[kind == k], [1.0] * 4)[1] for k in range(3))
+    assert sum(work[30:]) < 1.15 * knows < 0.8 * best_order(late, [1.0] * 4)[1]
+    assert policy.classed
+    adopted = [e for e in policy.drain() if e.kind == "adopt"]
+    assert "classes save" in adopted[-1].why
+    assert adopted[-1].estimate_before > adopted[-1].estimate_after
+    told = policy.explain()
+    assert len(told.routes) == len(policy.plan.routes) == 3
+    assert "kind" in told.tree
+    assert told.why.startswith(policy.classed)
+
+
+def test_content_that_tells_nothing_is_not_followed_and_costs_little() -> None:
+    for seed in range(3):
+        bits, columns = kinds(60_000, seed, np.array([[0.2, 0.4, 0.6, 0.8]]))
+        columns["kind"] = np.random.default_rng(seed).integers(0, 5, len(bits))
+        policy = Auto(Pipeline("s", tuple(Operator(f"f{i}") for i in range(4))), seed=seed)
+        work = drive(policy, bits, columns)
+        assert not policy.classed
+        assert sum(work) <= 1.03 * order_work(bits, (0, 1, 2, 3), [1.0] * 4)
+        allowed = TEACHING * (policy.useful + policy.spent) + TUITION
+        assert policy.taught <= allowed + LEARNING_CLASSES + SEARCH + 200 * PRICING
+
+
+def test_classes_give_way_when_one_order_does_as_well() -> None:
+    bits, columns = kinds(40_000, seed=3)
+    flat, more = kinds(60_000, 4, np.array([[0.9, 0.8, 0.7, 0.1]]))
+    more["kind"] = np.random.default_rng(4).integers(0, 3, len(flat))
+    policy = Auto(Pipeline("s", tuple(Operator(f"f{i}") for i in range(4))), seed=3)
+    drive(policy, bits, columns)
+    assert policy.classed
+    work = drive(policy, flat, more)
+    assert {r.operators[0] for r in policy.plan.routes.values()} == {3}
+    assert sum(work[30:]) < 1.1 * best_order(flat[30_000:], [1.0] * 4)[1]
+
+
+def test_an_elaborate_plan_must_beat_the_simpler_one() -> None:
+    contest = Contest(
+        Pipeline("s", tuple(Operator(f"f{i}") for i in range(4))), 0, Auto(Pipeline("s", ())).greedy.costs
+    )
+    random = np.random.default_rng(5)
+    contest._prices = np.column_stack([random.normal(m, 0.1, 100) for m in (10.0, 8.0, 5.0, 5.0)])
+    contest._valid = {"cbr": 100, "mesh": 100}
+    route = Route((0, 1, 2, 3))
+    for contestant in contest.contestants.values():
+        contestant.plan = contestant.plan.with_routes({"a": route, "b": route})
+    assert contest.winner("agreedy", 40, 3.0, 0.03) == "cbr"
+    contest._prices[:, 3] -= 1.0
+    assert contest.winner("agreedy", 40, 3.0, 0.03) == "mesh"
+    assert contest.winner("cbr", 40, 3.0, 0.03) == "mesh"
+    contest._prices[:, 2:] += 4.0
+    assert contest.winner("agreedy", 40, 3.0, 0.03) is None
+    contest._valid["mesh"] = 10
+    assert contest.saving("mesh", "written").tuples == 10

@@ -67,3 +67,35 @@ def test_html_escapes_names():
     page = explain.html(nasty)
     assert "x&lt;y" in page
     assert "<b> " not in page
+
+
+def classed():
+    told = report(1, 0, 1000, [300, 700, 150], [30, 70, 100], [0, 1, 2], sampled=100, written=(100, 50, 25))
+    told["classes"] = [
+        {"label": "proto = udp", "share": 0.3, "route": [0, 1, 2], "estimate": 3.2e-6},
+        {"label": "proto ≠ udp", "share": 0.7, "route": [1, 2, 0], "estimate": None},
+    ]
+    told["tree"] = "proto = udp: is_attack → parses → listed\nproto ≠ udp: parses → listed → is_attack"
+    told["tally"]["classes"] = {
+        "proto = udp": [300, 300, 30, 10, 30, 10, 5], "proto ≠ udp": [700, 20, 700, 70, 10, 70, 20],
+    }  # fmt: skip
+    return summarise("hot", "mesh", True, NAMES, PLACES, [told])
+
+
+def test_classes():
+    check("classes.txt", explain.text(classed()))
+
+
+def test_classes_as_html_with_a_sankey():
+    got = explain.html(classed())
+    assert got.count("<path") == 6
+    assert "<title>parses: 700 in, 70 out</title>" in got
+    assert "proto ≠ udp" in got
+    assert "20 out" not in got.split("<svg")[0]
+    from xml.etree import ElementTree
+
+    ElementTree.fromstring(got[got.index("<svg") : got.index("</svg>") + 6])
+
+
+def test_routes_of_classes_are_weighed_by_their_rows():
+    assert classed().routes == (("parses → listed → is_attack", 0.7), ("is_attack → parses → listed", 0.3))

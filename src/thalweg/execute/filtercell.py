@@ -19,10 +19,14 @@ from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
 from thalweg.execute.meter import Meter, clock
 from thalweg.plan import Event, Pipeline, Route, Ruster
-from thalweg.profile.visits import DROPPED, UNTRIED, Visits
+from thalweg.profile.visits import DROPPED, UNTRIED, Journey, Visits
 
 if TYPE_CHECKING:
     from thalweg.optimize.policy import Policy
+
+
+MOST_CLASSES = 64
+"""Classes that are counted one by one; a plan has a handful."""
 
 
 @dataclass
@@ -40,6 +44,8 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     sampled: int = 0
     written_calls: list[int] = field(default_factory=list)
+    classes: dict[str, list[int]] = field(default_factory=dict)
+    """For each class of tuples: its rows, then the rows that came to each predicate, then those that left it."""
 
     def __post_init__(self) -> None:
         for name in ("calls", "extra", "passed", "tried", "held", "written_calls"):
@@ -50,6 +56,8 @@ class Tally:
         self.rows_in += visits.rows
         self.rows_out += kept
         for journey in visits.journeys:
+            if journey.ruster.label and (journey.ruster.label in self.classes or len(self.classes) < MOST_CLASSES):
+                self._count(journey)
             for v in journey.visits:
                 self.calls[v.operator] += v.rows_in + v.extra
                 self.extra[v.operator] += v.extra
@@ -57,6 +65,14 @@ class Tally:
                 self.seconds[v.operator] += v.seconds + v.extra_seconds
             if journey.passed is not None and journey.ruster.also == "all":
                 self._compare(journey.passed, written)
+
+    def _count(self, journey: Journey) -> None:
+        n = self.predicates
+        counts = self.classes.setdefault(journey.ruster.label, [0] * (2 * n + 1))
+        counts[0] += journey.rows
+        for v in journey.visits:
+            counts[1 + v.operator] += v.rows_in
+            counts[1 + n + v.operator] += v.rows_out
 
     def _compare(self, passed: np.ndarray[Any, np.dtype[np.int8]], written: Sequence[int]) -> None:
         """Rows tried on everything tell each predicate's own pass rate, and what the written order would have

@@ -4,9 +4,10 @@ Invariant, the no-regret bound: a ledger holds all work, what profiling cost, an
 written one or lost. Profiling may cost `regret` of all work and half of what was saved, and a `LOAN` of milliseconds
 that lets it learn before there is much work to take a share of. An order is followed only while sampled tuples show it
 to cost less than the written one; where the ledger does not allow to look again, only while the last look was clear and
-the sum of all is a gain. Losses count against profiling, up to `LOSS` more. So where adapting can't pay, the price is
-`regret` and the loan, once; where a stream keeps changing against every choice, it is `LOSS` more and what is lost
-until the latest change is noticed. Nothing is spent where only one order is possible.
+the sum of all is a gain. Losses count against profiling, up to `LOSS` more. Learning classes has an account of its own
+(`TEACHING`, `TUITION`). So where adapting can't pay, the price is `regret`, `TEACHING` and the loans, once; where a
+stream keeps changing against every choice, it is `LOSS` more and what is lost until the latest change is noticed.
+Nothing is spent where only one order is possible.
 
 A profiled tuple was tried on every filter, so its cost under the written order and under A-Greedy's is known, not
 modelled: the comparison is a paired one on the same tuples. Routes by class, `cbr` and `mesh`, learn from the same
@@ -44,11 +45,17 @@ EAGER = 0.1
 """...but no more than this share of the work done so far: a query over in a moment has nothing to learn for."""
 LEARNING = 0.0002
 """Seconds that learning from one ruster of profiled tuples takes, beside profiling them..."""
-LEARNING_CLASSES = 0.0008
+LEARNING_CLASSES = 0.002
 """...and where there is content to learn classes from, for each `LESSON` tuples."""
 LESSON = 48
-SEARCH = 0.006
+SELDOM = 4
+"""Of so many rusters of profiled tuples one is looked at for classes, once a search has found none."""
+SEARCH = 0.01
 """Seconds of one search for a mesh."""
+PRICING = 0.00015
+"""Seconds to price one solution of it."""
+TEACHING, TUITION = 0.005, 0.03
+"""Learning classes may cost this share of all work, a quarter of what was saved, and a loan of so many seconds, once."""
 CONFIDENCE = 3.0
 """Standard errors by which the saving must be above nothing."""
 
@@ -77,6 +84,7 @@ class Auto(SingleRoute):
         self.adaptive = False
         self.classed = ""
         """The contestant with classes that is in force, if one is."""
+        self._turn = 0
         self._rate = 0.0
         """What the classes in force are taken to save per tuple until they are judged again."""
         self._probe: tuple[Ruster, Batch] | None = None
@@ -84,6 +92,7 @@ class Auto(SingleRoute):
         self.spent = 0.0
         self.useful = 0.0
         self.saved = 0.0
+        self.taught = 0.0
         self._followed = self.order
         self._unseen = 0
         self._owed = 0.0
@@ -140,6 +149,9 @@ class Auto(SingleRoute):
     def _profile(self, batch: Batch, chosen: NDArray[np.bool_]) -> Ruster:
         rows = np.flatnonzero(chosen)
         ruster = Ruster(rows, self.plan.route, "profile", "all")
+        self._turn = (self._turn + 1) % SELDOM
+        if self._turn and self.contest.hopeless:
+            return ruster
         self._probe = (ruster, Batch(batch.data.take(rows), batch.number, batch.stream))
         return ruster
 
@@ -280,6 +292,11 @@ class Auto(SingleRoute):
         now = _told(self.plan, self.pipeline.names)
         self._events.append(Event(self.name, kind, self.plan.version, self.tuples, was, now, why, before, after))
 
+    def _may_teach(self) -> bool:
+        work = self.useful + self.spent
+        earned = 0.25 * max(self.saved + self._unseen * self._rate, 0.0)
+        return self.taught < TEACHING * work + min(TUITION, EAGER * work) + earned
+
     def _learn_classes(self, visits: Visits) -> bool:
         """Collect profiled tuples with their content, and let the contestants have them, some dozens at a time; whether
         they were judged."""
@@ -300,13 +317,17 @@ class Auto(SingleRoute):
         if len(bits) < LESSON and not self.classed:
             self._lesson = (values, bits)
             return False
+        if not self._may_teach():
+            self._lesson = (values[-LESSON:], bits[-LESSON:])
+            return False
         self._lesson = (values[:0], bits[:0])
+        looked = self.contest.mesh.looked
         gain = self.contest.enter(values, bits, self.pipeline.written.operators, self.greedy.order, self.classed)
         if self.classed and self._unseen:
             self.saved += gain * self._unseen
             self._unseen = 0
         searches = sum(e.kind == "search" for e in self.contest.mesh.pending())
-        self.spent += LEARNING_CLASSES + SEARCH * searches
+        self.taught += LEARNING_CLASSES + SEARCH * searches + PRICING * (self.contest.mesh.looked - looked)
         if self.classed:
             saving = self.contest.saving(self.classed, "written")
             self._rate = max(saving.mean - saving.error, 0.0)
@@ -431,6 +452,8 @@ class Auto(SingleRoute):
             "contest": self.contest.snapshot(),
             "classed": self.classed,
             "rate": self._rate,
+            "turn": self._turn,
+            "taught": self.taught,
             "routes": [[label, list(route)] for label, route in self.plan.routes.items()],
             "lesson": [self._lesson[0].tolist(), self._lesson[1].tolist()],
             "adaptive": self.adaptive,
@@ -448,6 +471,8 @@ class Auto(SingleRoute):
         self.contest.restore(record["contest"])
         self.classed = record["classed"]
         self._rate = record["rate"]
+        self._turn = int(record["turn"])
+        self.taught = record["taught"]
         routes = {label: self.pipeline.closest(order) for label, order in record["routes"]}
         self.plan = Plan(int(record["version"]), routes)
         values, bits = record["lesson"]

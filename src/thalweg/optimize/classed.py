@@ -184,7 +184,7 @@ class Classed:
     def restore(self, record: dict[str, Any]) -> None:
         if record["operators"] != len(self.pipeline):
             raise CheckpointError(
-                f"learned for {record['operators']} operators; '{self.pipeline.stream}' has {len(self.pipeline)}",
+                f"the order {record['routes'][0][1]} is not one of the {len(self.pipeline)} operators of '{self.pipeline.stream}'",
                 hint="it was learned by another query",
             )
         # Guards may have been added since: what was learned must never bring in a route that is not allowed.

@@ -51,7 +51,7 @@ class Contest:
     def __init__(self, pipeline: Pipeline, seed: int, costs: Costs) -> None:
         self.costs = costs
         self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
-        self.mesh = Mesh(pipeline, seed)
+        self.mesh = Mesh(pipeline, seed, training=8, budget=150)
         self.contestants: dict[str, Classed] = {"cbr": self.cbr, "mesh": self.mesh}
         self.mesh.attributes = self.cbr.attributes
         for contestant in self.contestants.values():
@@ -117,6 +117,11 @@ class Contest:
             if self.classes(name) > 1 and self.saving(name, best).sure(least, errors, share):
                 best = name
         return best if best != against else None
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether classes were looked for and none were found."""
+        return self.mesh.searched and all(self.classes(name) == 1 for name in CLASSED)
 
     def keen(self, least: int) -> bool:
         """Whether a contestant has classes that too few new tuples have judged."""

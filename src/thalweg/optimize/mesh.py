@@ -99,6 +99,8 @@ class Mesh(Classed):
     training: int = 12
     strategy: str = "ii"
     start: str = "route-driven"
+    budget: int = 400
+    """Solutions that one search looks at, at most."""
     evidence: float = 2.0
     worthwhile: float = 0.01
     name = "mesh"
@@ -111,7 +113,9 @@ class Mesh(Classed):
         self.states = [ClassState(self.pipeline.written, np.full(n, 0.5), np.ones(n))]
         self._added = 0
         self._again = AGAIN
-        self._searched = False
+        self.searched = False
+        self.looked = 0
+        """Solutions that all searches have priced."""
         self._owed = 0.0
         self._batch_rows = 1000.0
         self._probe: tuple[Ruster, Batch] | None = None
@@ -202,7 +206,7 @@ class Mesh(Classed):
 
     def sampling(self) -> float:
         """Share of the tuples to sample: the fuller the reservoir without drift, the less another can tell."""
-        if len(self.reservoir) < FIRST and not self._searched:
+        if len(self.reservoir) < FIRST and not self.searched:
             return BURST
         return self.p * min(max(FIRST / max(len(self.reservoir), 1), 0.25), 2.0)
 
@@ -310,11 +314,11 @@ class Mesh(Classed):
         labels = self.classifier.classify(lambda j: values[:, j], len(values))
         for k, count in enumerate(np.bincount(labels, minlength=len(self.states)).tolist()):
             self.states[k].wanted = max(0, self.states[k].wanted - count)
-        if any(s.wanted for s in self.states) and self._searched:
+        if any(s.wanted for s in self.states) and self.searched:
             return
-        if len(self.reservoir) >= FIRST and self._added >= (self._again if self._searched else FIRST):
+        if len(self.reservoir) >= FIRST and self._added >= (self._again if self.searched else FIRST):
             self._search()
-        elif self._searched:
+        elif self.searched:
             for k in set(labels.tolist()):
                 self._refine(k)
 
@@ -339,8 +343,8 @@ class Mesh(Classed):
 
     def _search(self) -> None:
         """Condense, search from the present solution, induce the classifier, and take it if it pays."""
-        first = not self._searched
-        self._searched, self._added = True, 0
+        first = not self.searched
+        self.searched, self._added = True, 0
         costs = self.costs.per_row
         values, bits, a = self.reservoir.values, self.reservoir.bits, self.attributes
         drops = (bits == 0).astype(float)
@@ -354,7 +358,8 @@ class Mesh(Classed):
         )
         present = self.classifier.classify(lambda j: values[:, j], len(values))
         start = self._start(model, first, present, leaf)
-        found = meshsearch.search(self.strategy, model, start, self._random)
+        found = meshsearch.search(self.strategy, model, start, self._random, self.budget)
+        self.looked += model.evaluated
         routes = model.routes(found)
         classifier = self._classifier(model, found, leaf, routes)
         then = classifier.classify(lambda j: values[:, j], len(values))
@@ -465,7 +470,7 @@ class Mesh(Classed):
     def why(self) -> str:
         if not self.choice:
             return "only one order is possible: nothing to choose, nothing sampled"
-        if not self._searched:
+        if not self.searched:
             return f"as written until {FIRST} tuples are sampled; {len(self.reservoir)} so far"
         many = f"{len(self.states)} classes" if len(self.states) > 1 else "one route for all"
         return f"{many}, the cheapest mesh found on {len(self.reservoir)} sampled tuples"
@@ -476,7 +481,7 @@ class Mesh(Classed):
         drifting = sum(s.wanted > 0 for s in self.states)
         if drifting:
             return f"{drifting} of {len(self.states)} classes are being sampled afresh"
-        more = max(0, (self._again if self._searched else FIRST) - self._added)
+        more = max(0, (self._again if self.searched else FIRST) - self._added)
         return f"next search after {more} more sampled tuples, or a drift"
 
     def tree(self) -> str:
@@ -510,7 +515,7 @@ class Mesh(Classed):
                 }
                 for s in self.states
             ],
-            "added": self._added, "again": self._again, "searched": self._searched,
+            "added": self._added, "again": self._again, "looked": self.looked, "searched": self.searched,
             "owed": self._owed, "batch_rows": self._batch_rows,
         }  # fmt: skip
 
@@ -527,7 +532,8 @@ class Mesh(Classed):
             )  # fmt: skip
             state.drift.restore(s["drift"])
             self.states.append(state)
-        self._added, self._again, self._searched = int(record["added"]), int(record["again"]), bool(record["searched"])
+        self._added, self._again, self.searched = int(record["added"]), int(record["again"]), bool(record["searched"])
+        self.looked = int(record["looked"])
         self._owed, self._batch_rows = record["owed"], record["batch_rows"]
 
 

@@ -219,7 +219,7 @@ def opt_qm(model: Model) -> Solution:
 
 def ii_qm(
     model: Model, start: Solution, random: np.random.Generator, *, iterations: int = 3, plateau: int | None = None,
-    budget: int = 2000,
+    budget: int = 400,
 ) -> Solution:  # fmt: skip
     """Iterative improvement (figure 6): downhill to a local minimum, from `start` first and then from other starts.
 
@@ -272,8 +272,8 @@ FEW = 5
 """Training tuples whose 52 partitions are sooner tried than walked among."""
 
 
-def search(strategy: str, model: Model, start: Solution, random: np.random.Generator) -> Solution:
+def search(strategy: str, model: Model, start: Solution, random: np.random.Generator, budget: int = 400) -> Solution:
     """Search by name, and merge subsets that turn out to share a route."""
     if strategy == "opt" or len(model) <= FEW:
         return model.tidied(opt_qm(model))
-    return model.tidied((sa_qm if strategy == "sa" else ii_qm)(model, start, random))
+    return model.tidied((sa_qm if strategy == "sa" else ii_qm)(model, start, random, budget=budget))

@@ -101,6 +101,13 @@ class FilterTask:
             "events": [e.record() for e in cell.events],
             "route": list(cell.frozen or cell.policy.plan.route),
             "version": cell.policy.plan.version,
+            "classes": []
+            if cell.frozen or len(explanation.routes) < 2
+            else [
+                {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate}
+                for r in explanation.routes
+            ],
+            "tree": "" if cell.frozen else explanation.tree,
             "why": "frozen" if cell.frozen else explanation.why,
             "to_change": "thaw()" if cell.frozen else explanation.to_change,
             "learned": None if cell.frozen else cell.policy.snapshot(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from thalweg.watch.sankey import sankey
 from thalweg.watch.summary import PredicateSummary, Summary
 
 HEADERS = ("predicate", "runs in", "pass rate", "cost a call", "calls", "as written", "on Spark")
@@ -22,12 +23,46 @@ def text(s: Summary) -> str:
         lines.append(f"{'why':<11} {s.why}")
     if s.to_change:
         lines.append(f"{'to change':<11} {s.to_change}")
+    lines += _classes(s)
     lines.append("")
     lines += _table(s)
     saved = savings(s)
     if saved:
         lines += ["", saved]
     return "\n".join(lines)
+
+
+def _classes(s: Summary) -> list[str]:
+    """Each class with its share, its work and its route, and how tuples are told apart."""
+    if not s.classes:
+        return []
+    names = [p.name for p in s.predicates]
+    width = max(len(c.label) for c in s.classes)
+    lines = ["", f"{'class':<{width}}  {'share':>5}  {'work a tuple':>12}  route"]
+    for c in s.classes:
+        work = "–" if c.estimate is None else microseconds(c.estimate)
+        route = " → ".join(names[op] for op in c.route)
+        lines.append(f"{c.label:<{width}}  {c.share:>5.0%}  {work:>12}  {route}")
+    if s.tree:
+        lines += ["", "told apart by", *(f"  {line}" for line in s.tree.splitlines())]
+    return lines
+
+
+def _classes_html(s: Summary) -> str:
+    if not s.classes:
+        return ""
+    names = [p.name for p in s.predicates]
+    rows = "".join(
+        f"<tr><td style='text-align:left'>{escape(c.label)}</td><td>{c.share:.0%}</td>"
+        f"<td>{'–' if c.estimate is None else microseconds(c.estimate)}</td>"
+        f"<td style='text-align:left'>{escape(' → '.join(names[op] for op in c.route))}</td></tr>"
+        for c in s.classes
+    )
+    tree = f"<pre style='margin:.5em 0'>{escape(s.tree)}</pre>" if s.tree else ""
+    return (
+        "<table><thead><tr><th style='text-align:left'>class</th><th>share</th><th>work a tuple</th>"
+        f"<th style='text-align:left'>route</th></tr></thead><tbody>{rows}</tbody></table>{tree}{sankey(s.classes, names)}"
+    )
 
 
 def savings(s: Summary) -> str:
@@ -94,6 +129,6 @@ def html(s: Summary) -> str:
     change = f"<div><b>to change</b> {escape(s.to_change)}</div>" if s.to_change else ""
     return (
         f"<div><h4 style='margin:0'>{escape(s.name)} <small>policy {escape(s.policy)}, {s.rows_in:,} rows in, "
-        f"{s.rows_out:,} out</small></h4>{routes}<div><b>why</b> {escape(s.why)}</div>{change}"
+        f"{s.rows_out:,} out</small></h4>{routes}<div><b>why</b> {escape(s.why)}</div>{change}{_classes_html(s)}"
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><div>{escape(savings(s))}</div></div>"
     )

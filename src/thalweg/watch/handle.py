@@ -70,7 +70,8 @@ class QueryHandle:
         if not reports:
             return Plan.single(self._entry.pipeline.written)
         newest = max(reports, key=lambda r: (r["batch"] if r["batch"] is not None else -1, r["tally"]["rows_in"]))
-        return Plan(newest["version"], {"": Route(tuple(newest["route"]))})
+        classes = newest.get("classes") or [{"label": "", "route": newest["route"]}]
+        return Plan(newest["version"], {c["label"]: Route(tuple(c["route"])) for c in classes})
 
     def events(self) -> pd.DataFrame:
         """All decisions, in the order they were reported."""
@@ -95,7 +96,10 @@ class QueryHandle:
         return pd.DataFrame(rows, columns=STATS_COLUMNS)
 
     def freeze(self, order: Sequence[str] | None = None) -> Plan:
-        """Pin the present route, or the given order of predicate names, from the next batch on."""
+        """Pin the present route, or the given order of predicate names, from the next batch on.
+
+        A pinned plan has one route; where classes have their own, it is the first class' route.
+        """
         pipeline = self._entry.pipeline
         if order is None:
             route = self.plan().route

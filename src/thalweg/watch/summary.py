@@ -24,6 +24,21 @@ class PredicateSummary:
 
 
 @dataclass(frozen=True)
+class ClassSummary:
+    """One class of tuples that has a route of its own, in the cell that saw most rows of the newest batch."""
+
+    label: str
+    share: float
+    route: tuple[int, ...]
+    estimate: float | None
+    """Seconds of work per tuple."""
+    rows: int
+    came: tuple[int, ...]
+    left: tuple[int, ...]
+    """Rows that came to each predicate and left it, on the class' own way."""
+
+
+@dataclass(frozen=True)
 class Summary:
     """Everything `explain` tells."""
 
@@ -41,6 +56,9 @@ class Summary:
     in_spark: tuple[tuple[str, str], ...]
     sampled: int
     reorders: int
+    classes: tuple[ClassSummary, ...] = ()
+    tree: str = ""
+    """How tuples are told apart, as text."""
 
     @property
     def calls(self) -> int:
@@ -107,7 +125,20 @@ def summarise(
         name, policy, streaming, len({r["batch"] for r in reports}), rows_in, rows_out,
         _routes(newest, names), busiest["why"] if busiest else "not run yet", busiest["to_change"] if busiest else "",
         tuple(predicates), tuple((p, w) for p, w in places.items() if p not in names), sampled, reorders,
+        _classes(busiest, n), busiest.get("tree", "") if busiest else "",
     )  # fmt: skip
+
+
+def _classes(report: dict[str, Any] | None, predicates: int) -> tuple[ClassSummary, ...]:
+    if report is None:
+        return ()
+    counted = report["tally"].get("classes", {})
+    out = []
+    for c in report.get("classes", []):
+        counts = counted.get(c["label"], [0] * (2 * predicates + 1))
+        came, left = tuple(counts[1 : 1 + predicates]), tuple(counts[1 + predicates :])
+        out.append(ClassSummary(c["label"], c["share"], tuple(c["route"]), c["estimate"], counts[0], came, left))
+    return tuple(out)
 
 
 def _newest(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -116,9 +147,10 @@ def _newest(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _routes(reports: list[dict[str, Any]], names: list[str]) -> tuple[tuple[str, float], ...]:
-    rows: dict[str, int] = {}
+    rows: dict[str, float] = {}
     for r in reports:
-        route = " → ".join(names[i] for i in r["route"])
-        rows[route] = rows.get(route, 0) + r["tally"]["rows_in"]
+        for order, share in [(c["route"], c["share"]) for c in r.get("classes", [])] or [(r["route"], 1.0)]:
+            route = " → ".join(names[i] for i in order)
+            rows[route] = rows.get(route, 0.0) + share * r["tally"]["rows_in"]
     whole = sum(rows.values())
     return tuple((route, n / whole) for route, n in sorted(rows.items(), key=lambda item: -item[1])) if whole else ()
