@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-long bench lint lock clean
+.PHONY: setup demo test test-long bench docs lint lock clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -30,6 +30,9 @@ bench: setup  ## benchmarks against other engines; results in benchmarks/*/resul
 	$(BIN)/python -m benchmarks.index
 	$(BIN)/python -m benchmarks.shares
 	$(BIN)/python -m benchmarks.spark_joins
+
+docs: setup  ## the documentation as a site, in out/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from thalweg.errors import CheckpointError, DefinitionError, PredicateError, QueryError, ThalwegError
 
 if TYPE_CHECKING:
-    from thalweg.api import Predicate, QueryHandle, pred, query, session, sql, stream, table, where
+    from thalweg.api import Predicate, QueryHandle, metrics, pred, query, session, sql, stream, table, where
     from thalweg.execute.engine import Engine
 
 __version__ = "0.1.0"
 __all__ = [
     "CheckpointError", "DefinitionError", "Engine", "Predicate", "PredicateError", "QueryError", "QueryHandle", "ThalwegError",
-    "pred", "query", "session", "sql", "stream", "table", "where",
+    "metrics", "pred", "query", "session", "sql", "stream", "table", "where",
 ]  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
         from thalweg.execute.engine import Engine
 
         return Engine
-    if name in ("Predicate", "QueryHandle", "pred", "query", "session", "sql", "stream", "table", "where"):
+    if name in ("Predicate", "QueryHandle", "metrics", "pred", "query", "session", "sql", "stream", "table", "where"):
         from thalweg import api
 
         return getattr(api, name)

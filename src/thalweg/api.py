@@ -103,4 +103,14 @@ def table(df: DataFrame) -> TableInput:
     return TableInput(df)
 
 
-__all__ = ["Predicate", "QueryHandle", "pred", "query", "session", "sql", "stream", "table", "where"]
+def metrics(port: int = 9108, address: str = "127.0.0.1") -> Any:
+    """Serve rates, routes, work and state of all named queries at /metrics for Prometheus, until `close()` is called.
+
+    Needs the extra `thalweg[metrics]`.
+    """
+    from thalweg.watch.metrics import serve
+
+    return serve(port, address)
+
+
+__all__ = ["Predicate", "QueryHandle", "metrics", "pred", "query", "session", "sql", "stream", "table", "where"]

@@ -51,6 +51,10 @@ class JoinHandle:
             last[r["key"]] = r
         return list(last.values())
 
+    def results(self) -> int:
+        """Results so far."""
+        return _results(self._newest())
+
     def stats(self) -> pd.DataFrame:
         """One row for each batch, cell and input."""
         rows = []

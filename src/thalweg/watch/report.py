@@ -144,19 +144,17 @@ def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
     if len(stats):
         # Counts in reports are totals of their cell: the last of each cell tells all.
         last = stats.sort_values("batch", na_position="first").groupby(["cell", "input"]).tail(1)
-        results = int(last.drop_duplicates("cell")["results"].sum()) if "results" in last else 0
         facts |= {
-            "rows in": int(last["rows in"].sum()),
-            "stored": int(last["stored"].sum()),
+            "rows in": int(last["rows in"].sum()), "results": handle.results(), "stored": int(last["stored"].sum()),
             "late": int(last["late"].sum()),
-        }
+        }  # fmt: skip
         cards = [
             (f"{facts['rows in']:,}", "rows in cells"),
+            (f"{facts['results']:,}", "results"),
             (f"{facts['stored']:,}", "rows stored now"),
             (f"{int(last['needed'].sum()):,}", "needed by windows"),
             (f"{facts['late']:,}", "late"),
         ]
-        facts["results in the last batches"] = results
         parts.insert(0, _cards(cards))
         parts += ["<h2>Over time</h2>", *_join_times(stats, handle.events())]
     if len(stages):
