@@ -153,7 +153,8 @@ def report(
     last = max(b["last"] for b in batches if b["last"] is not None)
     lines = [
         "# Soak", "",
-        f"Made by `python -m benchmarks.soak --minutes {minutes:g}`: {rate:,} rows/s through a three-way join with windows of "
+        f"Made by `python -m benchmarks.soak --minutes {minutes:g} --rate {rate} --trigger '{trigger}'`: "
+        f"{rate:,} rows/s through a three-way join with windows of "
         f"{WINDOW} s, a batch every {trigger}, {len(batches)} batches; load average at the end {os.getloadavg()[0]:.1f} on "
         f"{os.cpu_count()} cores. {results:,} results; the newest key is {last:,}, so {last + 1:,} were due by then"
         f"{': every triple came once.' if results == last + 1 else ', NOT EQUAL.'}", "",
