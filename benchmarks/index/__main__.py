@@ -27,7 +27,7 @@ def main(
     console = Console()
     w = j(20_000 if quick else 40_000)
     drifting = race(w, console, hashes=(1, 3, 7) if quick else (1, 2, 3, 4, 5, 6, 7))
-    stable = steady_race(console, 20_000 if quick else 40_000)
+    stable = steady_race(console, 20_000 if quick else 160_000)
     record = summary(w, drifting, stable)
     folder = out or (Path("out/benchmarks/index") if quick else HERE)
     folder.mkdir(parents=True, exist_ok=True)

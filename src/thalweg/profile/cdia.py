@@ -40,6 +40,8 @@ class Cdia(Csria):
 
     def _compress(self, segment: int) -> None:
         """Fold leaves from the bottom up; what was folded may leave its parent a leaf, which is looked at next."""
+        if min(count + delta for count, delta in self.counts.values()) >= segment:
+            return
         for size in range(self.attributes, 0, -1):
             for mask in sorted(m for m in self.counts if level(m) == size):
                 entry = self.counts[mask]

@@ -57,7 +57,8 @@ class Csria:
         return [part for part in (to_end, whole, count - to_end - whole) if part > 0]
 
     def _compress(self, segment: int) -> None:
-        self.counts = {m: e for m, e in self.counts.items() if e[0] + e[1] > segment}
+        if min(count + delta for count, delta in self.counts.values()) <= segment:
+            self.counts = {m: e for m, e in self.counts.items() if e[0] + e[1] > segment}
 
     def frequencies(self) -> dict[int, float]:
         least = (self.theta - self.epsilon) * self.requests

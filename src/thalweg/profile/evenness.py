@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 20
-"""Bits looked at, at most."""
+"""Bits spoken of, at most."""
+FINE = 12
+"""Bits looked at, at most: a sample says nothing of more."""
 
 
 def mixed(keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -33,21 +35,17 @@ def shares(hashes: NDArray[np.int64], bits: int = MOST) -> list[float]:
     n = len(hashes)
     if n < 2:
         return [2.0**-b for b in range(bits + 1)]
-    ordered = np.sort(hashes.view(np.uint64))
-    # The leading bits in which sorted neighbours agree say where each prefix' groups end.
-    differ = ordered[1:] ^ ordered[:-1]
-    distinct = int(np.count_nonzero(differ))
+    # Counted once by the longest prefix; a bit less joins neighbouring groups.
+    sizes = np.bincount((hashes.view(np.uint64) >> np.uint64(64 - FINE)).astype(np.int64), minlength=1 << FINE)
+    agree = []
+    for _ in range(FINE + 1):
+        agree.append((int(sizes @ sizes) - n) / (n * (n - 1)))
+        if len(sizes) > 1:
+            sizes = sizes[::2] + sizes[1::2]
+    agree.reverse()
     found = [1.0]
     for b in range(1, bits + 1):
-        ends = np.flatnonzero(differ >> np.uint64(64 - b))
-        sizes = np.diff(ends, prepend=-1, append=n - 1)
-        agree = float(sizes @ (sizes - 1)) / (n * (n - 1))
-        if agree * n < 1:
-            # A sample with so little agreement says nothing more: even is then the best guess.
-            found += [min(found[-1], 2.0**-k) for k in range(b, bits + 1)]
-            break
-        found.append(agree)
-        if len(ends) == distinct:
-            found += [agree] * (bits - b)
-            break
+        seen = agree[min(b, FINE)]
+        # A sample with little agreement says no more: even is then the best guess.
+        found.append(seen if seen * n >= 1 else min(found[-1], 2.0**-b))
     return found

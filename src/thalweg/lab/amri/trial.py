@@ -18,6 +18,8 @@ from thalweg.lab.amri.streams import Streams
 from thalweg.lab.experiment import Value
 from thalweg.optimize.amri import Amri
 
+SCOUTED = 100
+"""Tuples of a micro-batch, at least: smaller ones have no scouts, and routes would stay as written."""
 POINTS = 40
 """Points of a curve of results over work."""
 PAPER: dict[str, Any] = {"epsilon": 0.05, "theta": 0.1, "insurance": 0.0, "patience": 0}
@@ -54,7 +56,7 @@ def course(streams: Streams, contender: Contender, seed: int) -> Course:
         slice_rows=64,
     )  # fmt: skip
     went = Course()
-    batch = max(streams.window // 20, 1)
+    batch = max(streams.window // 20, SCOUTED)
     found = 0
     for start in range(0, streams.tuples, batch):
         for name, table in streams.data.items():
