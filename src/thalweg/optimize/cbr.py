@@ -42,6 +42,8 @@ TRIAL = (600, 6000)
 SURE = 2.5
 """Standard errors between with and without that end a trial early."""
 MOST_CLASSES = 1024
+MOST_ROUTES = 8
+"""Rusters of one batch: beyond that each costs more than its route saves."""
 
 
 @dataclass
@@ -268,7 +270,8 @@ class CBR(Classed):
     ) -> NDArray[np.int64]:  # fmt: skip
         """Small groups go along with the large one whose route costs them least."""
         rows = np.bincount(group, weights=sizes, minlength=len(orders))
-        large = np.flatnonzero(rows >= least)
+        large = np.sort(np.argsort(-rows, kind="stable")[:MOST_ROUTES])
+        large = large[rows[large] >= least]
         if len(large) == len(orders):
             return group
         if not len(large):
@@ -560,25 +563,25 @@ class CBR(Classed):
         groups: dict[tuple[int, ...], list[int]] = {}
         for k, order in enumerate(table.orders.tolist()):
             groups.setdefault(tuple(order), []).append(k)
-        routes = {self._label(members, len(groups)): Route(order) for order, members in groups.items()}
+        parts = {j: table.part(j, self.parts).tolist() for j in table.used}
+        told = [
+            " & ".join(self.partitions.describe(j, parts[j][k], self.attributes) for j in table.used)
+            for k in range(len(table.codes))
+        ]
+        routes = {self._label(members, len(groups), told): Route(order) for order, members in groups.items()}
         if len(routes) == len(groups):
             before, after = None, float(self._expected(self._rates(table), table.orders).mean())
             self.change(routes, "drop rates per cost of a class turned its order round", before=before, after=after)
 
-    def _label(self, members: list[int], groups: int) -> str:
+    def _label(self, members: list[int], groups: int, told: list[str]) -> str:
         """A class as a reader knows it: the partitions of the attributes in use."""
         if groups == 1:
             return ""
-        used = self.table.used
-        told = []
-        for k in members:
-            told.append(" & ".join(
-                self.partitions.describe(j, int(self.table.part(j, self.parts)[k]), self.attributes) for j in used
-            ))  # fmt: skip
-        if len(used) == 1:
-            name = self.attributes.names[used[0]]
-            told = [told[0], *(t.removeprefix(name).strip() for t in told[1:])]
-        return ", ".join(told)
+        mine = [told[k] for k in members]
+        if len(self.table.used) == 1:
+            name = self.attributes.names[self.table.used[0]]
+            mine = [mine[0], *(t.removeprefix(name).strip() for t in mine[1:])]
+        return ", ".join(mine)
 
     # Seen from outside
 
