@@ -8,7 +8,7 @@ from importlib import import_module
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.lab.experiment import Experiment
 
-GROUPS = {"chapter4": "thalweg.lab.chapter4"}
+GROUPS = {"chapter4": "thalweg.lab.chapter4", "cbr": "thalweg.lab.cbr", "mesh": "thalweg.lab.mesh"}
 """Group name and the package that holds its EXPERIMENTS."""
 
 

@@ -37,7 +37,7 @@ from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 Parts = dict[int, NDArray[np.int64]]
 LEAST_ROWS = 32
 """Rows of a class in a batch that are worth a ruster of their own."""
-TRIAL = (600, 6000)
+TRIAL = (300, 1500)
 """Tuples with and without a new attribute: the least before a verdict, and the most."""
 SURE = 2.5
 """Standard errors between with and without that end a trial early."""
@@ -142,7 +142,7 @@ class CBR(Classed):
     sample: int = 150
     parts: int = PARTS
     alpha: float = 0.95
-    threshold: float = 0.03
+    threshold: float = 0.015
     worthwhile: float = 0.05
     at_once: bool = False
     benefit: bool = True
@@ -219,9 +219,7 @@ class CBR(Classed):
         return self._split(self.table, self._parts_of(batch, self.table.used), None, len(batch))
 
     def _choose(self, batch: Batch) -> NDArray[np.bool_] | None:
-        """Rows that are steered to the operator being profiled."""
-        if self.trial is not None:
-            return None
+        """Rows that are steered to the operator being profiled; during a trial that is the next one already."""
         chosen = sampled(self._random, len(batch), self.p)
         return chosen if chosen.any() else None
 
