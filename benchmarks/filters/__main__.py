@@ -17,7 +17,7 @@ from benchmarks.filters import plots, report, sections
 from benchmarks.filters.hashed import CACHE
 from thalweg.errors import DefinitionError, did_you_mean
 
-NAMES = ("fn", "f", "groups", "nothing", "slow", "stationary", "spark")
+NAMES = ("fn", "f", "long", "groups", "nslkdd", "nothing", "slow", "stationary", "spark")
 
 
 def main(
@@ -48,6 +48,10 @@ def main(
         for name in chosen:
             if name in sections.WORKLOADS:
                 made[name] = sections.engine_section(name, size, progress)
+            elif name == "long":
+                made[name] = sections.long_section(size, progress)
+            elif name == "nslkdd":
+                made[name] = sections.nsl_section(size, progress)
             elif name == "nothing":
                 made[name] = sections.nothing_section(size, progress)
             elif name == "slow":

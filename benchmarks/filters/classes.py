@@ -55,6 +55,23 @@ def fn() -> Workload:
     )  # fmt: skip
 
 
+LONGER = 4
+
+
+def fn_long(rows: int = 640_000) -> Workload:
+    return drifting_classes(
+        "fn, long phases", f"FN with a new killer for each class every {40_000 * LONGER:,} rows",
+        tuple(Hashed("nested", k) for k in NESTED), rows, 40_000 * LONGER, seed=7,
+    )  # fmt: skip
+
+
+def f_long(rows: int = 640_000) -> Workload:
+    return drifting_classes(
+        "f, long phases", f"F with a new killer for each class every {20_000 * LONGER:,} rows",
+        tuple(Hashed("repeated", r) for r in REPEATED), rows // 2, 20_000 * LONGER, seed=6,
+    )  # fmt: skip
+
+
 def f() -> Workload:
     return drifting_classes(
         "f", "F: four classes, md5 of long text, a new killer for each class every 20,000 rows",

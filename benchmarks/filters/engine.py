@@ -23,7 +23,7 @@ from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
 from thalweg.plan import Operator, Pipeline
 
-POLICIES = ("written", "independent", "agreedy", "sweep", "localswaps", "lottery", "chaos", "auto")
+POLICIES = ("written", "independent", "agreedy", "sweep", "localswaps", "lottery", "chaos", "cbr", "mesh", "auto")
 
 
 class WrongAnswer(ThalwegError):

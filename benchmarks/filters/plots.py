@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.filters.workload import CHUNK
 
-PANELS = ("written", "independent", "agreedy", "sweep", "localswaps", "lottery", "auto")
+PANELS = ("written", "independent", "agreedy", "sweep", "localswaps", "lottery", "cbr", "mesh", "auto")
 BEST, OURS, BORDER = "#9aa5b1", "#0b6e99", "#d9dee3"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 from rich.progress import Progress
 
-from benchmarks.filters import classes, drifting, duck, engine, following, onspark, regret, steady
+from benchmarks.filters import classes, drifting, duck, engine, following, nslkdd, onspark, regret, steady
 from benchmarks.filters.report import Column, Section, Table, Target
 from benchmarks.filters.workload import CHUNK, Oracles, Workload, oracles
 
@@ -36,12 +36,15 @@ class Size:
     spark_also: tuple[str, ...] = ("fn", "f", "groups")
     rates: int = 400_000
     repeats: int = 3
+    long: int = 640_000
+    nsl: int | None = None
+    nsl_rounds: int = 4
 
 
 FULL = Size()
 QUICK = Size(
     fn=44_000, f=20_000, groups=30_000, batches=120, still=60_000, still_clock=20_000, regret=60_000,
-    on_spark=8_000, spark_also=("fn",), rates=24_000, repeats=1,
+    on_spark=8_000, spark_also=("fn",), rates=24_000, repeats=1, long=200_000, nsl=8_000, nsl_rounds=1,
 )  # fmt: skip
 
 WORKLOADS: dict[str, Callable[[Size], Workload]] = {
@@ -95,6 +98,93 @@ def engine_section(name: str, size: Size, progress: Progress) -> Section:
         section.targets.append(Target("FN: agreedy, work over the whole run against best per phase", 1.12, whole))
         if settled is not None:
             section.targets.append(Target("FN: agreedy, settled, against best per phase", 1.05, settled))
+    if best.best_class_phase is not None:
+        own = runs["auto"]
+        section.targets.append(
+            Target(
+                f"{name.upper()}: auto, work over the whole run against best per class and phase", 1.35,
+                own.work_per_row / best.best_class_phase,
+            )
+        )  # fmt: skip
+        if best.settled_class:
+            settled = own.settled_per_row(workload) / best.settled_class
+            section.targets.append(
+                Target(f"{name.upper()}: auto, settled, against best per class and phase", 1.15, settled)
+            )
+    return section
+
+
+def long_section(size: Size, progress: Progress) -> Section:
+    """Phases four times as long: what learning costs when there is more time to use what was learned."""
+    section = Section("long", "FN and F with phases four times as long")
+    policies = ("written", "agreedy", "cbr", "mesh", "auto")
+    for workload in (classes.fn_long(size.long), classes.f_long(size.long)):
+        best = oracles(workload)
+        task = progress.add_task(f"long phases: {workload.name}", total=len(policies))
+        rows = []
+        for policy in policies:
+            done = following.follow(workload, policy)
+            rows.append(
+                _plain_row(
+                    policy, float(done.evaluations.sum()) / len(workload), done.work / len(workload), workload, best,
+                    profiling=float(done.extra.sum()) / done.work, order_changes=done.reorders,
+                )
+            )  # fmt: skip
+            progress.advance(task)
+        progress.remove_task(task)
+        shown = [
+            c
+            for c in _engine_columns(workload)
+            if c.key not in ("cpu_seconds", "rows_per_second", "settled", "settled_class", "of_chain_work")
+        ]
+        section.tables.append(
+            Table(f"{workload.title}, recorded costs, exact work", shown, [*rows, *_oracle_rows(workload, best)])
+        )
+        auto = next(r for r in rows if r["column"] == "auto")
+        section.targets.append(
+            Target(
+                f"{workload.name}: auto, work over the whole run against best per class and phase",
+                1.2,
+                auto["of_best_class"],
+            )
+        )
+    return section
+
+
+NSL_POLICIES = ("written", "agreedy", "cbr", "mesh", "auto")
+
+
+def nsl_section(size: Size, progress: Progress) -> Section:
+    section = Section("nslkdd", "NSL-KDD: real connections, six realistic predicates")
+    path = nslkdd.found()
+    if path is None:
+        section.notes.append(
+            f"Left out: {nslkdd.FILE} is not here. Name it in THALWEG_NSL_KDD, or put it into out/data."
+        )
+        return section
+    task = progress.add_task("NSL-KDD", total=1)
+    done = nslkdd.run(nslkdd.table(path, size.nsl), NSL_POLICIES, rounds=size.nsl_rounds)
+    progress.remove_task(task)
+    written = done[0]
+    rows = [
+        {
+            "column": o.policy, "evaluations_per_row": o.calls_per_row, "judged": o.judged, "of_written": o.judged / written.judged,
+            "cpu_seconds": o.cpu, "cpu_of_written": o.cpu / written.cpu, "classes": o.classes,
+        }
+        for o in done
+    ]  # fmt: skip
+    columns = [
+        Column("column", "column"), Column("evaluations_per_row", "calls/row", ".3f"),
+        Column("judged", "work, s", ".2f"), Column("of_written", "× written", ".3f"),
+        Column("cpu_seconds", "CPU s", ".2f"), Column("cpu_of_written", "× written", ".3f"),
+        Column("classes", "classes at the end", "d"),
+    ]  # fmt: skip
+    section.tables.append(Table(f"{written.rows_out:,} connections pass", columns, rows))
+    section.notes.append(
+        f"All policies gave the same rows. Work: calls times the mean price of each predicate. The connections are sent "
+        f"{size.nsl_rounds} times, one after the other. `auto` saves {1 - rows[-1]['of_written']:.0%} of the written order's work, "
+        f"{1 - rows[-1]['cpu_of_written']:.0%} of its CPU."
+    )
     return section
 
 
@@ -106,6 +196,11 @@ def _engine_columns(workload: Workload) -> list[Column]:
         Column("work_per_row", f"{workload.unit}/row", ".2f"),
         Column("of_best_phase", f"× best per {called}", ".3f"),
         Column("settled", "settled", ".3f"),
+        *(
+            [Column("of_best_class", "× best per class", ".3f"), Column("settled_class", "settled", ".3f")]
+            if workload.classes is not None
+            else []
+        ),
         Column("profiling", "of it profiling", ".1%"),
         Column("cpu_seconds", "CPU s", ".2f"),
         Column("rows_per_second", "rows/s", ",.0f"),
@@ -121,6 +216,8 @@ def _engine_row(label: str, run: engine.EngineRun, workload: Workload, best: Ora
         "work_per_row": run.work_per_row,
         "of_best_phase": run.work_per_row / best.best_phase,
         "settled": _settled(run, workload, best),
+        "of_best_class": run.work_per_row / best.best_class_phase if best.best_class_phase else None,
+        "settled_class": run.settled_per_row(workload) / best.settled_class if best.settled_class else None,
         "profiling": float(run.extra.sum() / run.work.sum()),
         "cpu_seconds": run.cpu,
         "rows_per_second": run.rows / run.wall,
@@ -142,6 +239,7 @@ def _plain_row(
         "evaluations_per_row": calls,
         "work_per_row": work,
         "of_best_phase": work / best.best_phase,
+        "of_best_class": work / best.best_class_phase if best.best_class_phase else None,
         "of_chain_work": sum(workload.weights) / work,
     } | more
 

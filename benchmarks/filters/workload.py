@@ -108,6 +108,8 @@ class Oracles:
     static_order: tuple[int, ...]
     worst_order: tuple[int, ...]
     evaluations: dict[str, float] = field(default_factory=dict)
+    settled_class: float | None = None
+    """Best per class and phase, second halves only."""
     phase_by_chunk: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Work of the best order of each phase, for each chunk."""
 
@@ -118,7 +120,7 @@ def oracles(workload: Workload) -> Oracles:
     static, static_work = best_order(bits, weights)
     worst = _worst_order(bits, weights)
     by_chunk: list[float] = []
-    phase_work = phase_calls = settled = class_work = class_calls = 0.0
+    phase_work = phase_calls = settled = class_work = class_calls = class_settled = 0.0
     for start in range(0, rows, workload.phase):
         piece = bits[start : start + workload.phase]
         order, work = best_order(piece, weights)
@@ -133,13 +135,16 @@ def oracles(workload: Workload) -> Oracles:
                 order, work = best_order(own, weights)
                 class_work += work
                 class_calls += order_work(own, order, ones)
+                late = workload.phase // 2
+                class_settled += order_work(piece[late:][labels[late:] == label], order, weights)
     evaluations = {"best static": order_work(bits, static, ones) / rows, "best per phase": phase_calls / rows}
     if workload.classes is not None:
         evaluations["best per class and phase"] = class_calls / rows
     return Oracles(
         static_work / rows, phase_work / rows, class_work / rows if workload.classes is not None else None,
         order_work(bits, worst, weights) / rows, settled / max(settled_rows(workload), 1), static, worst,
-        evaluations, np.array(by_chunk),
+        evaluations, class_settled / max(settled_rows(workload), 1) if workload.classes is not None else None,
+        np.array(by_chunk),
     )  # fmt: skip
 
 

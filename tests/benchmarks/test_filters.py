@@ -18,6 +18,7 @@ from thalweg.lab.simulate import order_work
 TINY = sections.Size(
     fn=4_000, f=2_000, groups=4_000, batches=20, still=4_000, still_clock=2_000, regret=20_000,
     on_spark=4_000, spark_also=("fn",), rates=4_000, repeats=1,
+    long=4_000, nsl=2_000, nsl_rounds=1,
 )  # fmt: skip
 
 
@@ -278,3 +279,46 @@ def test_the_quick_run_writes_everything(tmp_path):
     names = [s["name"] for s in json.loads((tmp_path / "results.json").read_text())["sections"]]
     assert names == ["fn", "f", "groups", "nothing", "slow", "stationary", "spark"]
     assert {p.name for p in tmp_path.glob("*.png")} == {"fn.png", "f.png", "groups.png", "slow.png"}
+
+
+# Classes
+
+
+def test_the_class_oracle_of_the_second_halves_is_exact():
+    workload = classes.fn().head(80_000)
+    best = oracles(workload)
+    late = np.arange(80_000) % workload.phase >= workload.phase // 2
+    total = 0.0
+    for phase in range(2):
+        here = np.arange(80_000) // workload.phase == phase
+        for label in range(classes.CLASSES):
+            own = here & (workload.classes == label)
+            orders = itertools.permutations(range(6))
+            order = min(orders, key=lambda o, own=own: order_work(workload.bits[own][:2000], o, workload.weights))
+            total += order_work(workload.bits[own & late], order, workload.weights)
+    assert best.settled_class == pytest.approx(total / late.sum(), rel=0.02)
+    assert best.settled_class < best.settled_phase
+
+
+def test_long_phases_and_real_connections_are_sections(tmp_path, monkeypatch):
+    with Progress(disable=True) as progress:
+        section = sections.long_section(TINY, progress)
+        assert [t.limit for t in section.targets] == [1.2, 1.2]
+        monkeypatch.delenv("THALWEG_NSL_KDD", raising=False)
+        monkeypatch.chdir(tmp_path)
+        left_out = sections.nsl_section(TINY, progress)
+        assert not left_out.tables
+        assert "not here" in left_out.notes[0]
+        lines = [
+            f"0,{'tcp' if i % 3 else 'udp'},{'http' if i % 2 else 'domain_u'},SF,"
+            + ",".join(str((i * k) % 97 / 10) for k in range(4, 41))
+            + ",normal,20"
+            for i in range(2000)
+        ]  # fmt: skip
+        (tmp_path / "connections.txt").write_text("\n".join(lines))
+        monkeypatch.setenv("THALWEG_NSL_KDD", str(tmp_path / "connections.txt"))
+        found = sections.nsl_section(TINY, progress)
+    rows = found.tables[0].rows
+    assert [r["column"] for r in rows] == list(sections.NSL_POLICIES)
+    assert rows[0]["of_written"] == 1
+    json.dumps(found.record())

@@ -38,3 +38,10 @@ def test_many_inputs(inputs, oracle, tally):
 @given(case=join_cases(inputs=4))
 def test_drawn(oracle, tally, case):
     check(case, oracle, tally)
+
+
+@pytest.mark.parametrize("policy", ["cbr", "mesh"])
+def test_routes_by_class(policy, oracle, tally):
+    """The policies that give classes of tuples their own routes."""
+    for seed in range(90_000, 90_012):
+        check(make_case(seed, policies=[policy], long=seed % 3 == 0), oracle, tally)

@@ -8,7 +8,12 @@ from importlib import import_module
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.lab.experiment import Experiment
 
-GROUPS = {"chapter4": "thalweg.lab.chapter4", "amri": "thalweg.lab.amri"}
+GROUPS = {
+    "chapter4": "thalweg.lab.chapter4",
+    "amri": "thalweg.lab.amri",
+    "cbr": "thalweg.lab.cbr",
+    "mesh": "thalweg.lab.mesh",
+}
 """Group name and the package that holds its EXPERIMENTS."""
 
 

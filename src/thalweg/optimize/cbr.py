@@ -37,11 +37,13 @@ from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 Parts = dict[int, NDArray[np.int64]]
 LEAST_ROWS = 32
 """Rows of a class in a batch that are worth a ruster of their own."""
-TRIAL = (600, 6000)
+TRIAL = (300, 1500)
 """Tuples with and without a new attribute: the least before a verdict, and the most."""
 SURE = 2.5
 """Standard errors between with and without that end a trial early."""
 MOST_CLASSES = 1024
+MOST_ROUTES = 8
+"""Rusters of one batch: beyond that each costs more than its route saves."""
 
 
 @dataclass
@@ -140,7 +142,7 @@ class CBR(Classed):
     sample: int = 150
     parts: int = PARTS
     alpha: float = 0.95
-    threshold: float = 0.03
+    threshold: float = 0.015
     worthwhile: float = 0.05
     at_once: bool = False
     benefit: bool = True
@@ -217,9 +219,7 @@ class CBR(Classed):
         return self._split(self.table, self._parts_of(batch, self.table.used), None, len(batch))
 
     def _choose(self, batch: Batch) -> NDArray[np.bool_] | None:
-        """Rows that are steered to the operator being profiled."""
-        if self.trial is not None:
-            return None
+        """Rows that are steered to the operator being profiled; during a trial that is the next one already."""
         chosen = sampled(self._random, len(batch), self.p)
         return chosen if chosen.any() else None
 
@@ -268,7 +268,8 @@ class CBR(Classed):
     ) -> NDArray[np.int64]:  # fmt: skip
         """Small groups go along with the large one whose route costs them least."""
         rows = np.bincount(group, weights=sizes, minlength=len(orders))
-        large = np.flatnonzero(rows >= least)
+        large = np.sort(np.argsort(-rows, kind="stable")[:MOST_ROUTES])
+        large = large[rows[large] >= least]
         if len(large) == len(orders):
             return group
         if not len(large):
@@ -560,25 +561,25 @@ class CBR(Classed):
         groups: dict[tuple[int, ...], list[int]] = {}
         for k, order in enumerate(table.orders.tolist()):
             groups.setdefault(tuple(order), []).append(k)
-        routes = {self._label(members, len(groups)): Route(order) for order, members in groups.items()}
+        parts = {j: table.part(j, self.parts).tolist() for j in table.used}
+        told = [
+            " & ".join(self.partitions.describe(j, parts[j][k], self.attributes) for j in table.used)
+            for k in range(len(table.codes))
+        ]
+        routes = {self._label(members, len(groups), told): Route(order) for order, members in groups.items()}
         if len(routes) == len(groups):
             before, after = None, float(self._expected(self._rates(table), table.orders).mean())
             self.change(routes, "drop rates per cost of a class turned its order round", before=before, after=after)
 
-    def _label(self, members: list[int], groups: int) -> str:
+    def _label(self, members: list[int], groups: int, told: list[str]) -> str:
         """A class as a reader knows it: the partitions of the attributes in use."""
         if groups == 1:
             return ""
-        used = self.table.used
-        told = []
-        for k in members:
-            told.append(" & ".join(
-                self.partitions.describe(j, int(self.table.part(j, self.parts)[k]), self.attributes) for j in used
-            ))  # fmt: skip
-        if len(used) == 1:
-            name = self.attributes.names[used[0]]
-            told = [told[0], *(t.removeprefix(name).strip() for t in told[1:])]
-        return ", ".join(told)
+        mine = [told[k] for k in members]
+        if len(self.table.used) == 1:
+            name = self.attributes.names[self.table.used[0]]
+            mine = [mine[0], *(t.removeprefix(name).strip() for t in mine[1:])]
+        return ", ".join(mine)
 
     # Seen from outside
 
