@@ -91,10 +91,13 @@ def kill_and_restart(
 
 
 @pytest.mark.timeout(600)
-def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path):
-    """One run through everything: a cell's task fails once, its worker dies once, the driver is killed twice, and the
-    query goes on in two processes and then on one core."""
-    masters = ("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]")
+@pytest.mark.parametrize(
+    "masters",
+    [("local[2,4]",), pytest.param(("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), marks=pytest.mark.long)],
+)
+def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path, masters):
+    """One run through everything: a cell's task fails once, its worker dies once, the driver is killed twice; in the
+    long run the query goes on in two processes and then on one core."""
     killed = kill_and_restart(spark, tmp_path, CHAIN, kills=2, files=6, seed=31, masters=masters, faults=True)
     assert killed == 2
     assert sorted(p.name for p in (tmp_path / "faults").iterdir()) == ["died", "failed"]
