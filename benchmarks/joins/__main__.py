@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 
 from benchmarks.joins import handwritten, rivals, scaling, start, thalweg_runs
-from benchmarks.joins.measure import Contender, race
-from benchmarks.joins.report import ADAPTED, LIMIT, POLARS, Effort, Report, Result, note_load
-from benchmarks.joins.workloads import FULL, QUICK, Workload, j, j3
+from benchmarks.joins.measure import Contender, WrongAnswer, race
+from benchmarks.joins.report import ADAPTED, BEST, LIMIT, POLARS, Effort, Report, Result, note_load
+from benchmarks.joins.workloads import FULL, QUICK, Workload, j, j3, kinds
 
 HERE = Path(__file__).parent
 DATA = Path("out/benchmarks/joins")
@@ -25,7 +25,7 @@ HandWritten = Callable[..., tuple[int, int, int]]
 def main(
     quick: Annotated[bool, typer.Option(help="Smaller data, fewer rounds; a minute or so.")] = False,
     rounds: Annotated[int, typer.Option(help="Passes of each contender.")] = 0,
-    only: Annotated[str, typer.Option(help="Only workloads whose name contains this, or 'scaling'.")] = "",
+    only: Annotated[str, typer.Option(help="Only workloads whose name contains this, 'kinds' or 'scaling'.")] = "",
     batch: Annotated[int, typer.Option(help="Milliseconds in a micro-batch.")] = thalweg_runs.BATCH,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; a quick one stays in out/.")] = None,
 ) -> None:
@@ -41,6 +41,10 @@ def main(
         note_load(report.load)
         report.results.append(compare(w, report, console, slow=0 if quick and w.name.startswith("J3") else 1))
         report.write(folder)  # what is known so far, should the run be cut off
+    if not only or only == "kinds":
+        with console.status("kinds of tuples"):
+            report.kinds = by_class(40_000 if quick else 200_000, report.batch)
+        report.write(folder)
     if not only or only == "scaling":
         with console.status("scaling") as status:
             sizes = (20_000, 40_000, 80_000) if quick else (25_000, 50_000, 100_000, 200_000, 400_000)
@@ -97,6 +101,17 @@ def compare(w: Workload, report: Report, console: Console, *, slow: int) -> Resu
         ]
     effort = Effort(adapted.total_work, adapted.profiling, *works, adapted.events)
     return Result(w.name, w.rows, w.sql, timings, effort, adapted.stored)
+
+
+def by_class(tuples: int, batch: int) -> dict[str, float]:
+    """Probe work where kinds of tuples want opposite orders: one order for all, and routes by class."""
+    w = kinds(tuples)
+    best = thalweg_runs.hindsight(w, w.data, batch=batch).best_fixed()
+    chosen: dict[str, thalweg_runs.Chooser] = {BEST: best, "auto": "auto", "cbr": "cbr", "mesh": "mesh"}
+    runs = {name: thalweg_runs.feed(w, w.data, policy, batch=batch) for name, policy in chosen.items()}
+    if len({(r.count, r.checksum) for r in runs.values()}) > 1:
+        raise WrongAnswer(f"results differ: { {n: r.count for n, r in runs.items()} }")
+    return {name: r.total_work for name, r in runs.items()}
 
 
 def thalweg(w: Workload, folder: Path, policy: thalweg_runs.Chooser, batch: int) -> Callable[[], rivals.Answer]:

@@ -172,6 +172,29 @@ def star(tuples: int, seed: int = 5) -> Workload:
     return Workload(f"star5_{tuples // 1000}k", tuples, ("s1", "s2"), ("t1", "t2", "t3"), equalities, WINDOW, data)
 
 
+# --- kinds: one stream whose kinds of tuples want opposite orders ----------------------------------------------------
+
+
+def kinds(tuples: int, seed: int = 8) -> Workload:
+    """s1 meets two tables. Of tuples of kind 0 the first knows one key in fifty and the second all of them, four times;
+    of kind 1 it is the other way round. No one order is good for both; the content tells the kind."""
+    g = np.random.Generator(np.random.PCG64(seed))
+    keys, share = 10_000, 50
+    kind = g.integers(0, 2, tuples)
+    columns = {"ts": np.arange(tuples, dtype=np.int32), "kind": kind.astype(np.int32)}
+    data: dict[str, pa.Table] = {}
+    for t in range(2):
+        values = _uniform(g, tuples, keys)
+        poor = (kind == t) & (g.random(tuples) < 1 - 1 / share)
+        columns[f"d{t + 1}"] = np.where(poor, values + keys, values).astype(np.int32)
+    data["s1"] = pa.table(columns)
+    for t in range(2):
+        often = np.repeat(np.arange(keys, dtype=np.int32), 4)
+        data[f"t{t + 1}"] = pa.table({"d": g.permutation(often), "w": np.arange(4 * keys, dtype=np.int32)})
+    equalities = (("s1", "d1", "t1", "d"), ("s1", "d2", "t2", "d"))
+    return Workload(f"kinds_{tuples // 1000}k", tuples, ("s1",), ("t1", "t2"), equalities, WINDOW, data)
+
+
 # --- chain: six streams in a row --------------------------------------------------------------------------------------
 
 

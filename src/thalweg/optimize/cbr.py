@@ -12,6 +12,8 @@ Where the paper is silent, or other choices are better:
 - A sample of 150 in 24 partitions has a gain ratio by chance alone; it is taken off before the threshold.
 - A class keeps its route until another is estimated `worthwhile` cheaper; classes too small for a ruster of their own
   in a batch travel with the one whose route suits them best.
+- Joins: a stem passes a tuple that has a match, so the gain ratio applies as it is; how many matches there are is left
+  to A-Greedy for joins (`agreedy`, `auto`). Their visits have no trace, so S is learned from profiled tuples alone.
 - Beyond the paper: `at_once` profiles all operators on the same tuples (they are tried even after a drop), and
   `study` learns from such tuples whoever asked for them.
 """
@@ -99,7 +101,7 @@ class Arm:
             spent += float(costs[v.operator])
             following = journey.visits[k + 1].rows_in if k + 1 < len(journey.visits) else 0
             stopped = max(v.rows_in - following, 0)
-            self.cost += stopped * spent
+            self.cost += v.rows_in * float(costs[v.operator])
             self.squares += stopped * spent * spent
         self.tuples += journey.rows
 
@@ -152,6 +154,8 @@ class CBR(Classed):
     def __post_init__(self) -> None:
         super().__post_init__()
         n = len(self.pipeline)
+        self._stems = any(op.kind == "stem" for op in self.pipeline.operators)
+        self.at_once = self.at_once or self._stems
         self.partitions = Partitions(self.parts)
         self.taken = np.zeros((n, 0, self.parts + 1))
         self.through = np.zeros((n, 0, self.parts + 1))
@@ -220,7 +224,8 @@ class CBR(Classed):
 
     def _choose(self, batch: Batch) -> NDArray[np.bool_] | None:
         """Rows that are steered to the operator being profiled; during a trial that is the next one already."""
-        chosen = sampled(self._random, len(batch), self.p)
+        # Tried on all operators, a tuple tells as much as one steered to each.
+        chosen = sampled(self._random, len(batch), self.p / len(self.pipeline) if self.at_once else self.p)
         return chosen if chosen.any() else None
 
     def _wanted(self) -> list[int]:
@@ -336,7 +341,7 @@ class CBR(Classed):
         for journey in visits.journeys:
             for v in journey.visits:
                 came[v.operator] += v.rows_in
-                left[v.operator] += v.rows_out
+                left[v.operator] += v.rows_out if v.survivors is None else v.survivors
         met = self._met > 0
         weight = np.where(met, 1 - self.alpha**came, (came > 0).astype(float))
         self.W = self.W * (1 - weight) + weight * left / np.maximum(came, 1)
@@ -460,10 +465,10 @@ class CBR(Classed):
                 self._use(op, -1, f"no attribute tells what '{self.pipeline.names[op]}' passes any more")
             return
         if best == present:
-            return  # in use, and S follows by itself
-        taken, through = self.taken[op, best], self.through[op, best]
-        overall = through.sum() / taken.sum()
-        self.S[op] = np.where(taken > 0, through / np.maximum(taken, 1), overall)
+            if self._stems:
+                self._set_rates(op, best)
+            return  # in use, and for filters S follows by itself
+        self._set_rates(op, best)
         without = list(self.table.attribute)
         if present >= 0:
             without[op] = -1
@@ -478,6 +483,12 @@ class CBR(Classed):
             self.note(
                 "classifier", f"'{name}' tells what '{self.pipeline.names[op]}' passes: gain ratio {ratios[best]:.2f}"
             )
+
+    def _set_rates(self, op: int, attribute: int) -> None:
+        """S of an operator from its sample (the initialization of 4.1)."""
+        taken, through = self.taken[op, attribute], self.through[op, attribute]
+        overall = through.sum() / taken.sum()
+        self.S[op] = np.where(taken > 0, through / np.maximum(taken, 1), overall)
 
     def _use(self, op: int, attribute: int, why: str) -> None:
         chosen = list(self.table.attribute)
