@@ -207,6 +207,11 @@ class Mesh(Classed):
         self._owed -= min(self._owed, float(chosen.sum()))
         return chosen if chosen.any() else None
 
+    @property
+    def wanting(self) -> bool:
+        """Whether a class that drifted waits for fresh tuples."""
+        return any(s.wanted for s in self.states)
+
     def sampling(self) -> float:
         """Share of the tuples to sample: the fuller the reservoir without drift, the less another can tell."""
         if len(self.reservoir) < FIRST and not self.searched:
@@ -318,7 +323,7 @@ class Mesh(Classed):
         labels = self.classifier.classify(lambda j: values[:, j], len(values))
         for k, count in enumerate(np.bincount(labels, minlength=len(self.states)).tolist()):
             self.states[k].wanted = max(0, self.states[k].wanted - count)
-        if any(s.wanted for s in self.states) and self.searched:
+        if self.wanting and self.searched:
             return
         if len(self.reservoir) >= FIRST and self._added >= (self._again if self.searched else FIRST):
             self._search()
