@@ -145,6 +145,14 @@ def test_the_command_says_it_without_a_traceback(tmp_path):
     assert (done.exit_code, "thalweg init" in done.stderr) == (2, True)
 
 
+def test_each_file_has_its_own_modules(tmp_path):
+    for k in range(2):
+        (tmp_path / str(k)).mkdir()
+        path = write(tmp_path / str(k), GOOD)
+        (tmp_path / str(k) / "judges.py").write_text(f"def odd(id): return {k}\n")
+        assert read(path).loaded["odd"](1) == k
+
+
 def test_init_writes_an_application_that_reads_and_touches_nothing(tmp_path):
     done = CliRunner().invoke(command, ["init", str(tmp_path / "new")])
     assert done.exit_code == 0

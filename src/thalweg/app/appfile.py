@@ -265,8 +265,7 @@ class _Reader:
 
     def load(self, name: str, target: str) -> Callable[..., Any]:
         module, _, attribute = target.partition(":")
-        if str(self.folder) not in sys.path:
-            sys.path.insert(0, str(self.folder))
+        self.prefer_own(module.split(".")[0])
         try:
             found: Any = importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -290,6 +289,18 @@ class _Reader:
             self.fault(("functions", name), f"function '{name}': '{target}' is {_kind(found)}, not a function")
         made: Callable[..., Any] = found
         return made
+
+    def prefer_own(self, top: str) -> None:
+        """A module beside the file comes before one of the same name from elsewhere, loaded already or not."""
+        place = str(self.folder)
+        if sys.path[:1] != [place]:
+            sys.path[:] = [place, *(p for p in sys.path if p != place)]
+        known = getattr(sys.modules.get(top), "__file__", None)
+        own = (self.folder / f"{top}.py", self.folder / top / "__init__.py")
+        if known is not None and any(o.exists() for o in own) and Path(known) not in own:
+            for name in [n for n in sys.modules if n == top or n.startswith(f"{top}.")]:
+                del sys.modules[name]
+            importlib.invalidate_caches()
 
     def query(self, name: str, values: Any, streams: Mapping[str, StreamSource]) -> AppQuery:
         section = _Section(self, values, ("queries", name), f"query '{name}'")
