@@ -241,6 +241,7 @@ def test_targets_can_be_missed():
     assert not report.Target("a", 4.0, 3.9, at_most=False).met
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_on_spark_calls_are_counted_and_rows_checked(monkeypatch):

@@ -108,6 +108,7 @@ def test_a_python_worker_killed_in_mid_batch(spark, tmp_path):
     assert written(spark, tmp_path) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "connect:local[2]"])
 def test_elsewhere(spark, tmp_path, master):
     """The same program in several processes and over Spark Connect: same rows, and the statistics arrive."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
@@ -125,6 +127,7 @@ def test_late_tuples_are_counted_and_left_out(spark, tmp_path):
         (tmp_path / stream).mkdir()
         pq.write_table(rows.slice(200), tmp_path / stream / "part-0.parquet")
         pq.write_table(rows.slice(0, 50), tmp_path / stream / "part-1.parquet")
+        os.utime(tmp_path / stream / "part-0.parquet", (1, 1))  # Spark takes files by age, and these are of one moment
     inputs = {
         s: tw.stream(spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / s)),
                      time="ts", lateness=LATENESS) for s in ("s1", "s2")
