@@ -10,6 +10,8 @@ from pyspark.daemon import manager
 import thalweg.spark.cell
 import thalweg.spark.filters
 import thalweg.spark.pack  # noqa: F401
+from thalweg.spark.settle import settle
 
 if __name__ == "__main__":
+    settle()
     manager()

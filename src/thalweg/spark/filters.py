@@ -27,6 +27,7 @@ from thalweg.execute.filters import Filter
 from thalweg.plan import Pipeline, Route
 from thalweg.query.predicate import Predicate
 from thalweg.spark.control import Control
+from thalweg.spark.settle import settle
 from thalweg.spark.values import reader
 
 STATS = "__thalweg"
@@ -124,6 +125,7 @@ def runner(task: FilterTask) -> Callable[[Batches], Batches]:
     """A plain function for mapInArrow, which accepts no bound method over Connect."""
 
     def run(batches: Batches) -> Batches:
-        return task.run(batches)
+        yield from task.run(batches)
+        settle()
 
     return run

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from thalweg.execute.engine import Engine
 from thalweg.spark.cell import CellTask, obey, report
+from thalweg.spark.settle import settle
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -68,6 +69,7 @@ def looker(task: LookupTask) -> Callable[[Batches], Batches]:
     """A plain function for mapInArrow."""
 
     def run(batches: Batches) -> Batches:
-        return task.run(batches)
+        yield from task.run(batches)
+        settle()
 
     return run

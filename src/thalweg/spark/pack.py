@@ -27,6 +27,7 @@ from thalweg.plan.shares import Shares
 from thalweg.query.query import Query
 from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
+from thalweg.spark.settle import settle
 from thalweg.spark.stopwatch import Stopwatch
 
 NOTHING = -(1 << 63)
@@ -167,6 +168,7 @@ def packer(task: PackTask) -> Callable[[Batches], Batches]:
     """A plain function for mapInArrow."""
 
     def run(batches: Batches) -> Batches:
-        return task.run(batches)
+        yield from task.run(batches)
+        settle()
 
     return run

@@ -13,6 +13,8 @@ from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thalweg.spark.settle import settle
+
 if TYPE_CHECKING:
     from thalweg.spark.cell import CellTask
 
@@ -33,3 +35,4 @@ class CellProcessor(StatefulProcessor):
 
         for blob, stats in Cell(cloudpickle.loads(self._task), self._parts).run(int(key[0]), rows):
             yield Row(blob=blob, stats=stats)
+        settle()

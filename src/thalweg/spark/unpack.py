@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from thalweg.spark.settle import settle
+
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -17,5 +19,6 @@ def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
             for content in batch.column("blob"):
                 with pa.ipc.open_stream(content.as_buffer()) as reader:
                     yield from reader.read_all().cast(schema).to_batches()
+        settle()
 
     return run
