@@ -37,13 +37,14 @@ LEAST = 40
 """Profiled tuples before any verdict."""
 LOSS = 0.005
 """What an adopted order may lose against the written one, as a share of all work, on top of what profiling may cost."""
-LOOK = 0.004
-"""Seconds of work between two looks at it. A look takes some 0.05 ms, which shows where predicates take nanoseconds a row."""
+LOOK = 0.008
+"""Seconds of work between two looks at it. A look takes some 0.1 ms, which shows where predicates take nanoseconds a row."""
 LOAN = 0.02
 """Seconds that profiling may be ahead of its share, so that a hundred tuples can be seen at the start or after a change..."""
-EAGER = 0.1
-"""...but no more than this share of the work done so far: a query over in a moment has nothing to learn for."""
-LEARNING = 0.0002
+EAGER, CAREFUL = 0.1, 0.01
+"""...but no more than this share of the work done so far: a query over in a moment has nothing to learn for. The second
+holds where a tuple takes so little time that thinking about it shows."""
+LEARNING = 0.0003
 """Seconds that learning from one ruster of profiled tuples takes, beside profiling them..."""
 LEARNING_CLASSES = 0.002
 """...and where there is content to learn classes from, for each `LESSON` tuples."""
@@ -71,7 +72,7 @@ class Auto(SingleRoute):
     ((2, 1, 0), 'adopt')
     """
 
-    regret: float = 0.02
+    regret: float = 0.015
     worthwhile: float = 0.03
     name = "auto"
 
@@ -98,6 +99,9 @@ class Auto(SingleRoute):
         self._owed = 0.0
         self._worth = (0.0, 0.0, 0.0)
         self._unlooked = 0.0
+        """Seconds of work since the last look."""
+        self._passing = 0
+        """Tuples since sampling was last thought of."""
         self._lessons = 0
 
     @property
@@ -109,13 +113,17 @@ class Auto(SingleRoute):
         self._probe = None
         if not self.choice or not len(batch):
             return [Ruster(None, self.plan.route, label=next(iter(self.plan.routes)))]
+        self._passing += len(batch)
+        if self._unlooked and not self.classed:
+            return [Ruster(None, self.plan.route)]  # too little was done since the last look to pay for a thought
         self.contest.batch(len(batch))
         if self.classed:
             return self._route_classes(batch)
         sampling = self.greedy.sampling()
         if self.contest.keen(LEAST):
             sampling = max(sampling, BURST_SAMPLING)
-        self._owed = min(self._owed + sampling * len(batch), BURST)
+        self._owed = min(self._owed + sampling * self._passing, BURST)
+        self._passing = 0
         worth = self.greedy.clump()
         count = min(self._owed, self._affordable()) if self._owed >= worth else 0.0
         if count < worth:
@@ -150,7 +158,7 @@ class Auto(SingleRoute):
         rows = np.flatnonzero(chosen)
         ruster = Ruster(rows, self.plan.route, "profile", "all")
         self._turn = (self._turn + 1) % SELDOM
-        if self._turn and self.contest.hopeless:
+        if (self._turn and self.contest.hopeless) or not self._dear():
             return ruster
         self._probe = (ruster, Batch(batch.data.take(rows), batch.number, batch.stream))
         return ruster
@@ -168,18 +176,23 @@ class Auto(SingleRoute):
 
     def _balance(self, share: float, saved: float) -> float:
         work = self.useful + self.spent
-        return share * work + min(LOAN, EAGER * work) + saved - self.spent - LEARNING * self._lessons
+        eager = EAGER if self._dear() else CAREFUL
+        return share * work + min(LOAN, eager * work) + saved - self.spent - LEARNING * self._lessons
+
+    def _dear(self) -> bool:
+        """Whether tuples take long enough that rusters and thoughts of their own could pay."""
+        return self.contest.conceivable(self.useful / max(self.tuples, 1))
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
         if not self.choice:
             return
-        self._book(visits)
+        if self._unseen or self.adaptive:
+            self._book(visits)
         if self.classed:
             self._observe_classes(visits)
             return
         if not self._worth_a_look(visits):
-            self.useful += visits.seconds
             return
         self.greedy.observe(visits)
         self._enter(visits)
@@ -342,10 +355,13 @@ class Auto(SingleRoute):
 
     def _worth_a_look(self, visits: Visits) -> bool:
         """Whether enough was done since the last look to pay for another, or tuples were profiled."""
-        self._unlooked += visits.seconds
-        calm = not self.adaptive and len(self.greedy.profile) >= 3 * BURST  # enough was seen, and nothing in it pays
-        if self._unlooked < (4 * LOOK if calm else LOOK) and all(j.passed is None for j in visits.journeys):
-            return False
+        seconds = visits.seconds
+        self._unlooked += seconds
+        if self._unlooked < 4 * LOOK and all(j.passed is None for j in visits.journeys):
+            enough = not self.adaptive and len(self.greedy.profile) >= 3 * BURST  # was seen, and nothing in it pays
+            if self._unlooked < LOOK or enough or not self._dear():
+                self.useful += seconds
+                return False
         self._unlooked = 0.0
         return True
 
@@ -461,6 +477,7 @@ class Auto(SingleRoute):
             "followed": list(self._followed),
             "owed": self._owed,
             "unlooked": self._unlooked,
+            "passing": self._passing,
             "lessons": self._lessons,
             "worth": list(self._worth),
         }
@@ -486,6 +503,7 @@ class Auto(SingleRoute):
         self._followed = tuple(record["followed"])
         self._owed = record["owed"]
         self._unlooked = record["unlooked"]
+        self._passing = int(record["passing"])
         self._lessons = record["lessons"]
         saving, error, cost = record["worth"]
         self._worth = (saving, error, cost)

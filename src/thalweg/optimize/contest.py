@@ -32,6 +32,10 @@ FOLLOW = 3e-4
 """Seconds that observing a batch by class takes."""
 
 
+MOST_OVERHEAD = 0.2
+"""Share of a tuple's cost that two classes may add before anything is learned about them: they seldom save much more."""
+
+
 @dataclass(frozen=True)
 class Saving:
     """Paired prices of tuples: what one plan saves against another per tuple, how sure that is, and what the other costs."""
@@ -95,7 +99,14 @@ class Contest:
     def overhead(self, name: str) -> float:
         """Seconds per tuple of further rusters, of telling classes apart, and of following each of them."""
         more = self.classes(name) - 1
-        return ((RUSTER * more + FOLLOW) / self._batch_rows + 2 * TEST) if more else 0.0
+        return self._overhead(more) if more else 0.0
+
+    def _overhead(self, more: int) -> float:
+        return (RUSTER * more + FOLLOW) / self._batch_rows + 2 * TEST
+
+    def conceivable(self, cost: float) -> bool:
+        """Whether two classes could pay at all where a tuple costs so many seconds."""
+        return self._overhead(1) < MOST_OVERHEAD * cost
 
     def batch(self, rows: int) -> None:
         self._batch_rows += 0.1 * (rows - self._batch_rows)
