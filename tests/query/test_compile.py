@@ -328,11 +328,9 @@ def test_empty_batches_and_slices() -> None:
 
 
 @pytest.fixture(scope="module")
-def frame() -> Iterator[Any]:
-    """The random table as a Spark DataFrame."""
-    import thalweg as tw
-
-    spark = tw.session("thalweg-query-tests", spark_master="local[1]")
+def frame(spark: Any) -> Iterator[Any]:
+    """The random table as a Spark DataFrame, in a session with settings of its own."""
+    shared, spark = spark, spark.newSession()
     for key in ("spark.sql.codegen.wholeStage", "spark.sql.ansi.enabled"):
         spark.conf.set(key, str(key.endswith("ansi.enabled")).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
@@ -340,7 +338,7 @@ def frame() -> Iterator[Any]:
              "date32[day]": "date", "timestamp[us]": "timestamp_ntz"}  # fmt: skip
     ddl = ", ".join(f"{f.name} {types.get(str(f.type), str(f.type).replace('decimal128', 'decimal'))}" for f in SCHEMA)
     yield spark.createDataFrame(data(SEED), ddl).repartition(1).alias("t")
-    spark.stop()
+    shared.createDataFrame([], "x int")  # whoever makes a DataFrame is the active session: as before
 
 
 @pytest.mark.spark

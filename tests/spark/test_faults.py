@@ -67,8 +67,8 @@ def kill_and_restart(spark, folder: Path, kills: int, seed: int, files: int) -> 
     assert written(spark, folder) == expected, f"seed {seed}"
 
 
-def test_killed_twice_and_restarted(spark, tmp_path):
-    kill_and_restart(spark, tmp_path, kills=2, seed=21, files=12)
+def test_killed_and_restarted(spark, tmp_path):
+    kill_and_restart(spark, tmp_path, kills=1, seed=21, files=6)
 
 
 @pytest.mark.long

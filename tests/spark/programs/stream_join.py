@@ -15,8 +15,8 @@ folder, out, checkpoint, master, name, cells, policy = sys.argv[1:8]
 faults = os.environ.get("FAULTS")
 
 from pyspark import cloudpickle  # noqa: E402
+from tests.conftest import QUICK_JVM  # noqa: E402
 from tests.spark import joinshapes  # noqa: E402
-from tests.spark.conftest import QUICK_JVM  # noqa: E402
 
 import thalweg as tw  # noqa: E402
 from thalweg.spark.session import LOCAL  # noqa: E402
