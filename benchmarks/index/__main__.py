@@ -88,7 +88,7 @@ def summary(w: Workload, drifting: list[Pass], stable: list[Pass]) -> dict[str, 
     def line(p: Pass, against: Pass, warm_up: int) -> dict[str, Any]:
         return {
             "name": p.name, "work": p.after(warm_up), "against": round(p.after(warm_up) / against.after(warm_up), 3),
-            "cpu": round(p.cpu, 3), "tuning share": round(p.tuning / p.cpu, 4), "index bytes": p.bytes,
+            "cpu": round(p.cpu, 3), "tuning share": round(p.tuning, 4), "index bytes": p.bytes,
             "moved": p.moved, "changes": p.changes,
         }  # fmt: skip
 

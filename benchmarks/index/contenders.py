@@ -38,7 +38,7 @@ class Pass:
     results: int
     cpu: float
     tuning: float
-    """Processor seconds spent in the tuner."""
+    """Share of the processor's time that was spent in the tuner."""
     bytes: int
     """Most bytes of directories and chains."""
     moved: int
@@ -84,7 +84,7 @@ def run(
         most = max(most, sum(v["index bytes"] for v in inputs))
     moved = engine._tuning.moved if engine._tuning is not None else 0
     changes = sum(e.kind == "index" for e in engine.drain())
-    return Pass(name, results, cpu, spent[0], most, moved, changes, tuple(work))
+    return Pass(name, results, cpu, spent[0] / cpu, most, moved, changes, tuple(work))
 
 
 def _timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
@@ -103,6 +103,8 @@ class Recorder:
     """Changes nothing; keeps what was asked in each phase, exactly, and what the stems were like at its end."""
 
     name: str = "recorder"
+    grain: int = 0
+    resting: bool = False
     phase: int = 0
     stems: dict[str, int] = field(default_factory=dict)
     asked: dict[tuple[int, str], Sria] = field(default_factory=dict)
@@ -113,7 +115,7 @@ class Recorder:
         self.asked = {(p, s): Sria(n) for p in range(PHASES) for s, n in attributes.items()}
         return {}
 
-    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+    def observe(self, probes: Sequence[Probe]) -> None:
         for p in probes:
             self.asked[self.phase, p.stem].observe(p.mask, p.requests)
 
@@ -163,7 +165,7 @@ class Hindsight(Recorder):
         self.stems = attributes
         return dict(self.layouts[0])
 
-    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+    def observe(self, probes: Sequence[Probe]) -> None:
         """It knows already."""
 
     def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:

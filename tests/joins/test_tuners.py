@@ -32,7 +32,7 @@ EVERY = list(product(ASSESSMENTS, SCHEDULES, MIGRATIONS))
 
 def hasty(assessment: str, schedule: str, migration: str, **options: Any) -> Amri:
     """Decides every few requests and for any gain, so that small cases see many layouts."""
-    return Amri(assessment, schedule, migration, window=6, period=12, gain=0.0, **options)
+    return Amri(assessment, schedule, migration, window=6, period=12, gain=0.0, patience=0, budget=None, **options)
 
 
 def check(seed: int, oracle: Any, tuner: Callable[[], IndexTuner]) -> int:
@@ -109,7 +109,7 @@ def rows(*tables: pa.Table) -> list[tuple[int, ...]]:
 
 TUNERS = {
     "cdia": lambda: Amri(window=300, period=600, migration="partial", gain=0.0),
-    "hashes": lambda: Amri(window=300, period=600, hashes=2, migration="all"),
+    "hashes": lambda: Amri("sria", window=300, period=600, hashes=1, gain=0.0, insurance=0.0, patience=0),
     "chaos": lambda: ChaosTuner(3),
 }
 
@@ -130,7 +130,7 @@ def test_a_restart_changes_neither_answers_nor_decisions(name: str) -> None:
     assert rows(*wanted) == rows(*straight) == rows(first, second)
     told = [e for e in [*before, *other.drain()] if e.kind == "index"]
     assert told == [e for e in whole.drain() if e.kind == "index"]
-    assert len(told) > 3
+    assert len(told) >= 3
     assert {s.input.alias: s.stem.layouts() for s in whole.stages} == {
         s.input.alias: s.stem.layouts() for s in other.stages
     }

@@ -489,6 +489,26 @@ def extend_bits(
     return latest
 
 
+@njit((_matrix, _vector, _matrix), cache=True, nogil=True)
+def agreement(keys: Ints, sizes: Ints, agree: Ints) -> None:
+    """For each column of keys and 0 to agree.shape[1] - 1 bits of their hashes, how many ordered pairs of rows agree.
+
+    `sizes` is room for a count of each value of the most bits.
+    """
+    fine = agree.shape[1] - 1
+    for k in range(keys.shape[1]):
+        sizes[:] = 0
+        for row in range(keys.shape[0]):
+            sizes[(mix(keys[row, k]) >> (64 - fine)) & ((1 << fine) - 1)] += 1
+        for b in range(fine, -1, -1):
+            pairs = 0
+            for v in range(1 << b):
+                pairs += sizes[v] * (sizes[v] - 1)
+            agree[k, b] = pairs
+            for v in range(1 << b >> 1):
+                sizes[v] = sizes[2 * v] + sizes[2 * v + 1]
+
+
 @njit((_read_bytes, _read_vector, _vector), cache=True, nogil=True)
 def hash_bytes(data: Bytes, offsets: Ints, out: Ints) -> None:
     """A 64-bit hash of each byte string `data[offsets[i]:offsets[i + 1]]`, eight bytes at a time."""

@@ -52,30 +52,27 @@ class Workload:
     runs: float = 1.0
     """Indexes of the window: each is looked up by a probe."""
 
-    def share(self, attribute: int, bits: NDArray[np.int64]) -> Floats:
-        """The share of the tuples that is left after looking at so many bits of an attribute."""
-        if self.evenness is None:
-            even: Floats = np.exp2(-bits.astype(float))
-            return even
-        known = np.asarray(self.evenness[attribute], float)
-        return known[np.minimum(bits, len(known) - 1)]
-
     def costs(self, layouts: Layouts) -> Floats:
-        """C_D of many layouts at once."""
-        p = self.prices
+        """C_D of many layouts at once: a line for each layout, a column for each access pattern."""
+        p, n = self.prices, self.attributes
+        masks = np.fromiter(self.frequencies.keys(), np.int64, len(self.frequencies))
+        asked = np.fromiter(self.frequencies.values(), float, len(self.frequencies))
+        known = ((masks >> np.arange(n - 1, -1, -1)[:, None]) & 1).astype(float)
+        bits = layouts.astype(float)
         used = layouts > 0
-        total = layouts.sum(axis=1)
-        cost: Floats = self.arrivals * used.sum(axis=1) * p.hash
-        shares = [self.share(k, layouts[:, k]) for k in range(self.attributes)]
-        for mask, frequency in self.frequencies.items():
-            known = list(attributes_of(mask, self.attributes))
-            met = np.ones(len(layouts))
-            for k in known:
-                met = met * shares[k]
-            walked = np.exp2((total - layouts[:, known].sum(axis=1)).astype(float))
-            each = used[:, known].sum(axis=1) * p.hash + self.stored * met * p.compare
-            cost = cost + self.requests * frequency * (each + self.runs * walked * p.bucket)
+        met = np.exp2(self._logarithms(layouts) @ known)
+        walked = np.exp2(bits @ (1.0 - known))
+        hashed = used @ (known @ asked)
+        each = p.hash * hashed + (self.stored * p.compare) * (met @ asked) + (self.runs * p.bucket) * (walked @ asked)
+        cost: Floats = (self.arrivals * p.hash) * used.sum(axis=1) + self.requests * each
         return cost
+
+    def _logarithms(self, layouts: Layouts) -> Floats:
+        """Of the share of the tuples that is left after looking at each attribute's bits."""
+        if self.evenness is None:
+            return -layouts.astype(float)
+        shares = np.log2(np.maximum(np.asarray(self.evenness, float), 1e-12))
+        return shares[np.arange(self.attributes), np.minimum(layouts, shares.shape[1] - 1)]
 
     def cost(self, bits: Sequence[int]) -> float:
         """C_D of one layout; the same as `costs`, without arrays."""
@@ -112,7 +109,8 @@ class Workload:
 
     def benefit(self, attribute: int, bits: int) -> float:
         """MB(A), equation (2): the most that indexing an attribute with so many bits can save, less its hashes."""
-        share = sum(f for m, f in self.frequencies.items() if attribute in attributes_of(m, self.attributes))
+        place = self.attributes - 1 - attribute
+        share = sum([f for m, f in self.frequencies.items() if m >> place & 1])
         left = self._share(attribute, bits)
         saved = self.requests * share * self.stored * (1.0 - left) * self.prices.compare
         return saved - (share * self.requests + self.arrivals) * self.prices.hash

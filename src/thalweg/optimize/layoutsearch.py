@@ -56,12 +56,18 @@ def select(workload: Workload, bits: int, *, limit: int = EXHAUSTIVE) -> Choice:
 def exhaustive(workload: Workload, bits: int, kept: list[int] | None = None) -> Choice:
     """Every layout of at most so many bits over the attributes kept. Of equal ones, that with fewer bits."""
     chosen = list(range(workload.attributes)) if kept is None else kept
-    some = _layouts(len(chosen), bits)
-    layouts = np.zeros((len(some), workload.attributes), np.int64)
-    layouts[:, chosen] = some
+    layouts = _spread(workload.attributes, tuple(chosen), bits)
     costs = workload.costs(layouts)
     best = int(np.argmin(costs))
     return Choice(tuple(int(b) for b in layouts[best]), float(costs[best]), len(layouts))
+
+
+@lru_cache(maxsize=32)
+def _spread(attributes: int, chosen: tuple[int, ...], bits: int) -> NDArray[np.int64]:
+    some = _layouts(len(chosen), bits)
+    layouts = np.zeros((len(some), attributes), np.int64)
+    layouts[:, list(chosen)] = some
+    return layouts
 
 
 @lru_cache(maxsize=32)

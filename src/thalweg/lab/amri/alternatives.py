@@ -63,7 +63,7 @@ def _experiment(
     name: str, title: str, varies: str, settings: Mapping[str, Mapping[str, Any]], claims: tuple[Claim, ...]
 ) -> Experiment:
     contenders = [Contender(n, PAPER | dict(s)) for n, s in settings.items()]
-    contenders.append(Contender(OURS, {"schedule": "continuous", "migration": "all"}))
+    contenders.append(Contender(OURS, {}))
     return Experiment(
         name=name,
         title=title,

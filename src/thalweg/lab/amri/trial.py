@@ -16,13 +16,13 @@ import numpy as np
 from thalweg.execute.engine import Engine
 from thalweg.lab.amri.streams import Streams
 from thalweg.lab.experiment import Value
+from thalweg.optimize.amri import PAPER as PAPER
 from thalweg.optimize.amri import Amri
 
 SCOUTED = 100
 """Tuples of a micro-batch, at least: smaller ones have no scouts, and routes would stay as written."""
 POINTS = 40
 """Points of a curve of results over work."""
-PAPER: dict[str, Any] = {"epsilon": 0.05, "theta": 0.1, "insurance": 0.0, "patience": 0}
 
 
 @dataclass(frozen=True)
