@@ -75,6 +75,10 @@ class Stage:
     rows_evicted: int = 0
     work: float = 0.0
     extra_work: float = 0.0
+    buckets: int = 0
+    """Looked up by its tuples; the rest of the work are candidates."""
+    hashes: int = 0
+    """Attributes of its tuples hashed for that."""
     probes: int = 0
     visits: dict[str, list[float]] = field(default_factory=dict)
     """Per operator: rows in, rows out, seconds, work."""
@@ -470,6 +474,8 @@ class Engine:
                 line[3] += v.work
                 if stage.pipeline.operators[v.operator].kind == "stem":
                     stage.work += v.work
+                    stage.buckets += v.buckets
+                    stage.hashes += v.hashes
             for t in journey.trials:
                 stage.extra_work += t.work
 
@@ -684,6 +690,10 @@ class Engine:
                     "index bytes": s.stem.index_bytes if s.stem is not None else 0,
                     "work": s.work,
                     "profiling work": s.extra_work,
+                    "buckets": s.buckets,
+                    "candidates": s.work - s.buckets,
+                    "hashes": s.hashes + (s.stem.hashes if s.stem is not None else 0),
+                    "entries": s.stem.entries if s.stem is not None else 0,
                     "operators": {
                         n: dict(zip(("rows in", "rows out", "seconds", "work"), line, strict=True))
                         for n, line in s.visits.items()
@@ -774,6 +784,8 @@ class Engine:
                     stage.work,
                     stage.extra_work,
                 ],
+                "met": [stage.buckets, stage.hashes],
+                "entered": [0, 0] if stage.stem is None else [stage.stem.entries, stage.stem.hashes],
                 "policy": None if stage.policy is None else stage.policy.snapshot(),
                 "visits": stage.visits,
                 "slices": [],
@@ -838,6 +850,9 @@ class Engine:
         (
             stage.rows_in, stage.keyless, stage.rows_built, stage.rows_evicted, stage.work, stage.extra_work,
         ) = entry["counts"]  # fmt: skip
+        stage.buckets, stage.hashes = entry.get("met", (0, 0))
+        if stage.stem is not None:
+            stage.stem.entries, stage.stem.hashes = entry.get("entered", (0, 0))
         stage.visits = {k: list(v) for k, v in entry["visits"].items()}
         learned = entry["policy"]
         if stage.policy is not None and learned is not None and learned.get("policy") == stage.policy.name:
