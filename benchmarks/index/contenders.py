@@ -28,6 +28,7 @@ from thalweg.profile.stemfacts import Probe, StemFacts
 BATCH = 500
 """Milliseconds in a micro-batch: ten for each phase."""
 PHASES = 3
+COUNTED = ("work", "candidates", "buckets", "hashes", "entries")
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,16 @@ class Pass:
     """Most bytes of directories and chains."""
     moved: int
     changes: int
-    work: tuple[float, ...]
-    """Of each micro-batch."""
+    counted: Mapping[str, tuple[float, ...]]
+    """Of each micro-batch: work, which is buckets looked up, candidates examined and profiling; hashes, and rows entered
+    into indexes."""
 
-    def after(self, warm_up: int, batch: int = BATCH) -> float:
-        return sum(self.work[warm_up // batch :])
+    @property
+    def work(self) -> tuple[float, ...]:
+        return self.counted["work"]
+
+    def after(self, warm_up: int, what: str = "work", batch: int = BATCH) -> float:
+        return sum(self.counted[what][warm_up // batch :])
 
 
 def run(
@@ -65,10 +71,10 @@ def run(
         nonlocal results
         results += found.num_rows
 
-    work: list[float] = []
+    counted: dict[str, list[float]] = {what: [] for what in COUNTED}
+    before = dict.fromkeys(COUNTED, 0.0)
     most = 0
     cpu = 0.0
-    before = 0.0
     for start in range(0, w.tuples, batch):
         began = process_time()
         if isinstance(tuner, Hindsight | Recorder):
@@ -78,13 +84,14 @@ def run(
         engine.advance(start + batch, into=add)
         cpu += process_time() - began
         inputs = engine.stats()["inputs"].values()
-        now = sum(v["work"] + v["profiling work"] for v in inputs)
-        work.append(now - before)
-        before = now
+        for what in COUNTED:
+            now = sum(v[what] + (v["profiling work"] if what == "work" else 0.0) for v in inputs)
+            counted[what].append(now - before[what])
+            before[what] = now
         most = max(most, sum(v["index bytes"] for v in inputs))
     moved = engine._tuning.moved if engine._tuning is not None else 0
     changes = sum(e.kind == "index" for e in engine.drain())
-    return Pass(name, results, cpu, spent[0] / cpu, most, moved, changes, tuple(work))
+    return Pass(name, results, cpu, spent[0] / cpu, most, moved, changes, {k: tuple(v) for k, v in counted.items()})
 
 
 def _timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:

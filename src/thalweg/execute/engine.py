@@ -81,7 +81,7 @@ class Stage:
     """Attributes of its tuples hashed for that."""
     probes: int = 0
     visits: dict[str, list[float]] = field(default_factory=dict)
-    """Per operator: rows in, rows out, seconds, work."""
+    """Per operator: rows in, rows out, seconds, work, buckets looked up of that."""
 
 
 @dataclass
@@ -467,11 +467,12 @@ class Engine:
         names = stage.pipeline.names
         for journey in visits.journeys:
             for v in journey.visits:
-                line = stage.visits.setdefault(names[v.operator], [0, 0, 0.0, 0.0])
+                line = stage.visits.setdefault(names[v.operator], [0, 0, 0.0, 0.0, 0])
                 line[0] += v.rows_in
                 line[1] += v.rows_out
                 line[2] += v.seconds
                 line[3] += v.work
+                line[4] += v.buckets
                 if stage.pipeline.operators[v.operator].kind == "stem":
                     stage.work += v.work
                     stage.buckets += v.buckets
@@ -695,7 +696,7 @@ class Engine:
                     "hashes": s.hashes + (s.stem.hashes if s.stem is not None else 0),
                     "entries": s.stem.entries if s.stem is not None else 0,
                     "operators": {
-                        n: dict(zip(("rows in", "rows out", "seconds", "work"), line, strict=True))
+                        n: dict(zip(("rows in", "rows out", "seconds", "work", "buckets"), line, strict=True))
                         for n, line in s.visits.items()
                     },
                 }
@@ -853,7 +854,7 @@ class Engine:
         stage.buckets, stage.hashes = entry.get("met", (0, 0))
         if stage.stem is not None:
             stage.stem.entries, stage.stem.hashes = entry.get("entered", (0, 0))
-        stage.visits = {k: list(v) for k, v in entry["visits"].items()}
+        stage.visits = {k: [*v, 0][:5] for k, v in entry["visits"].items()}
         learned = entry["policy"]
         if stage.policy is not None and learned is not None and learned.get("policy") == stage.policy.name:
             stage.policy.restore(learned)

@@ -287,12 +287,19 @@ class Amri:
             workload = self._workload(stem, known, frequencies, max(asked.requests, self.window))
             cost = self._cost(present, workload, known)
             best = Layout("bits", select(workload, known.bits).bits)
-            others = {"best now": best, "equal shares": Layout("bits"), "no index": Layout("hash", patterns=())}
+            each = tuple(sorted(attributes_of(m, workload.attributes) for m in frequencies if m))
+            others = {
+                "best now": best, "equal shares": Layout("bits"), "no index": Layout("hash", patterns=()),
+                "a hash for each of these patterns": Layout("hash", patterns=each),
+            }  # fmt: skip
             views[stem] = IndexView(
                 present.named(known.names),
                 tuple((named(m, known.names), f) for m, f in sorted(frequencies.items(), key=lambda i: -i[1])),
                 tuple(
-                    (f"{label} ({layout.named(known.names)})", self._cost(layout, workload, known) / max(cost, 1e-12))
+                    (
+                        f"{label} ({layout.named(known.names)})" if label == "best now" else label,
+                        self._cost(layout, workload, known) / max(cost, 1e-12),
+                    )
                     for label, layout in others.items()
                 ),
                 f"{self.assessment}, {self.schedule}, {self.migration}; {self.tunings} tunings, {self._version} changes",
