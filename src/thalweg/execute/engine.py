@@ -363,7 +363,7 @@ class Engine:
         self._emit_held(i, arrival)
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
-        if self._tuning is not None and not self._frozen:
+        if self._tuning is not None and self._tuning.told and not self._frozen:
             self._events += self._tuning.tune(self._built, self._waiting)
 
     def _built(self, alias: str) -> int:

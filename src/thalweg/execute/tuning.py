@@ -31,8 +31,10 @@ SAMPLE = 512
 """Stored tuples looked at to see how evenly bits split them."""
 SILENT = 16
 """Batches of one input in a row after which the others count as silent."""
-EASE = 8
+EASE = 16
 """How many times more seldom a tuner that rests is told, while routes stay as they are."""
+ALERT = 16
+"""Observations for which a tuner is told often after a route has changed."""
 ROUTES = 4096
 """Routes of which it is remembered what they ask."""
 Waiting = Callable[[str, int], int]
@@ -51,7 +53,9 @@ class Tuning:
         self._noted: list[tuple[int, Visits]] = []
         """What has not been added up yet."""
         self._rows = 0
-        self._told = False
+        self.told = False
+        self._enough = tuner.grain
+        """Tuples after which the tuner is told."""
         self._alert = 0
         """Tuples for which the tuner is told often, resting or not, since a route has changed."""
         self._routes: dict[int, Route | None] = dict.fromkeys(range(len(shape.aliases)))
@@ -63,6 +67,8 @@ class Tuning:
         self._last = -1
         self._in_a_row = 0
         self._others = [shape.others(i) for i in range(len(shape.aliases))]
+        self._even: dict[str, tuple[int, list[list[float]]]] = {}
+        """Rows built and evenness of each stem when it was last looked at."""
         self._sizes = np.empty(1 << FINE, np.int64)
         self._names = [tuple(k[c][0] for c in cs) for k, cs in zip(shape.key_columns, shape.classes, strict=True)]
         for alias, layout in tuner.begin({a: s.attributes for a, s in stems.items()}).items():
@@ -76,35 +82,34 @@ class Tuning:
         """Note what tuples of an input asked of the stems; the tuner is told when a turn is over."""
         if i == self._last:
             self._in_a_row += 1
-            if self._in_a_row > SILENT:
-                self._end_turn()
+            over = self._in_a_row > SILENT
         else:
             self._last, self._in_a_row = i, 0
-            if i in self._seen:
-                self._end_turn()
+            over = i in self._seen
+        if over:
+            self._seen.clear()
+            if self._rows >= self._enough:
+                self._tell()
         self._seen.add(i)
         self._noted.append((i, visits))
         self._rows += visits.rows
         if visits.journeys:
             route = visits.journeys[-1].ruster.route
             if route is not self._routes[i] and route != self._routes[i]:
-                self._alert = 2 * EASE * self.tuner.grain
+                self._alert = ALERT * self.tuner.grain
+                self._enough = self.tuner.grain
             self._routes[i] = route
-        if not self.tuner.grain:
-            self._end_turn()
+        if not self._enough:
+            self._tell()
 
-    def _end_turn(self) -> None:
-        self._seen.clear()
-        grain = self.tuner.grain
-        if self._rows < (EASE * grain if self._alert <= 0 and self.tuner.resting else grain):
-            return
+    def _tell(self) -> None:
         self._alert = max(self._alert - self._rows, 0)
         self._add_up()
         probes = [Probe(stem, mask, *line) for (stem, mask), line in self._asked.items() if line[0]]
         for line in self._asked.values():
             line[:] = 0, 0.0, 0
         self._rows = 0
-        self._told = True
+        self.told = True
         self.tuner.observe(probes)
 
     def _add_up(self) -> None:
@@ -149,13 +154,16 @@ class Tuning:
         return self._asked.setdefault((self.shape.aliases[target], mask), [0, 0.0, 0])
 
     def tune(self, built: Callable[[str], int], waiting: Waiting) -> list[Event]:
-        """Bring the layouts in force that the tuner proposes, if it has been told anything new."""
-        if not self._told:
-            return []
-        self._told = False
+        """Bring the layouts in force that the tuner proposes; worth asking once it has been told anything new."""
+        self.told = False
         for change in self.tuner.propose(lambda alias: self._facts(alias, built, waiting)):
             self.moved += self.stems[change.stem].relayout(change.layout, migrate=change.slices)
+        self._pace()
         return self.tuner.drain()
+
+    def _pace(self) -> None:
+        grain = self.tuner.grain
+        self._enough = EASE * grain if self._alert <= 0 and self.tuner.resting else grain
 
     def explain(self, built: Callable[[str], int], waiting: Waiting) -> dict[str, IndexView]:
         return self.tuner.explain(lambda alias: self._facts(alias, built, waiting))
@@ -173,10 +181,18 @@ class Tuning:
 
         return StemFacts(
             self._names[self.shape.number[alias]], stem.rows, built(alias), len(stem.runs),
-            lambda: self._evenness(stem), listed,
+            lambda: self._evenness(stem, built(alias)), listed,
         )  # fmt: skip
 
-    def _evenness(self, stem: Stem) -> list[list[float]]:
+    def _evenness(self, stem: Stem, built: int) -> list[list[float]]:
+        """Looked at again when a quarter of the stem is new."""
+        before = self._even.get(stem.alias)
+        if before is not None and built - before[0] < stem.rows // 4:
+            return before[1]
+        self._even[stem.alias] = (built, self._look(stem))
+        return self._even[stem.alias][1]
+
+    def _look(self, stem: Stem) -> list[list[float]]:
         keys = stem.sample(SAMPLE)
         agree = np.empty((stem.attributes, FINE + 1), np.int64)
         kernels.agreement(keys, self._sizes, agree)
@@ -190,7 +206,9 @@ class Tuning:
             "layouts": {a: s.layout.record() for a, s in self.stems.items()},
             "moved": self.moved,
             "asked": [[*key, *line] for key, line in self._asked.items()],
-            "turn": [sorted(self._seen), self._last, self._in_a_row, self._rows, self._told, self._alert],
+            "turn": [sorted(self._seen), self._last, self._in_a_row, self._rows, self.told],
+            "pace": [self._enough, self._alert],
+            "even": {alias: list(seen) for alias, seen in self._even.items()},
             "routes": [[i, list(r.operators)] for i, r in self._routes.items() if r is not None],
         }
 
@@ -199,7 +217,9 @@ class Tuning:
         self.moved = int(record["moved"])
         self._lines.clear()
         self._asked = {(stem, int(mask)): line for stem, mask, *line in record["asked"]}
-        seen, self._last, self._in_a_row, self._rows, self._told, self._alert = record["turn"]
+        seen, self._last, self._in_a_row, self._rows, self.told = record["turn"]
+        self._enough, self._alert = record["pace"]
+        self._even = {alias: (int(built), even) for alias, (built, even) in record["even"].items()}
         self._routes |= {i: Route(tuple(operators)) for i, operators in record["routes"]}
         self._seen = set(seen)
         for alias, layout in record["layouts"].items():

@@ -24,7 +24,7 @@ from thalweg.plan.layout import Layout
 from thalweg.profile.cdia import Cdia
 from thalweg.profile.csria import Csria
 from thalweg.profile.dia import Dia
-from thalweg.profile.patterns import Assessment, attributes_of, mask_of, named
+from thalweg.profile.patterns import Assessment, attributes_of, named
 from thalweg.profile.sria import Sria
 from thalweg.profile.stemfacts import Probe, StemFacts
 
@@ -44,7 +44,7 @@ DIFFERENT = 0.1
 GROWN = 0.25
 """Change of a stem's size, against the last selection, after which its layout is looked at again."""
 REQUEST = 50.0
-SELECTION = 150_000.0
+SELECTION = 300_000.0
 WEIGHED = 20.0
 """About nanoseconds: of a search request beside its work, of a selection, of each layout and pattern weighed in it."""
 AHEAD = 4
@@ -82,7 +82,7 @@ class Amri:
     patience: int = 15
     """Assessments that are left without a selection, at most, while selections bring nothing new and the access
     patterns stay as they were; 0 is the paper."""
-    budget: float | None = 0.02
+    budget: float | None = 0.03
     """Share of the work done, priced, that selections may cost; those that can't be paid wait. Counted, not timed, so
     that decisions come again. None, no limit, is the paper."""
     memory: int | None = None
@@ -212,8 +212,7 @@ class Amri:
         attributes = self.stems[stem]
         insured = {m: f * (1 - self.insurance) for m, f in frequencies.items()}
         for k in range(attributes if self.insurance else 0):
-            mask = mask_of([k], attributes)
-            insured[mask] = insured.get(mask, 0.0) + self.insurance / attributes
+            insured[1 << k] = insured.get(1 << k, 0.0) + self.insurance / attributes
         return Workload(
             attributes, insured, float(requests), float(arrivals), float(known.rows), self.prices,
             known.evenness, float(max(known.runs, 1)),

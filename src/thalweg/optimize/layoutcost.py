@@ -34,6 +34,24 @@ class Prices:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Layouts and access patterns to weigh them for, and what does not depend on how often these are asked."""
+
+    layouts: Layouts
+    known: Floats
+    """Attribute by pattern: 1 where a probe knows it."""
+    used: Floats
+    """Layout by attribute: 1 where it has bits."""
+    walked: Floats
+    """Layout by pattern: buckets of a probe."""
+
+    @classmethod
+    def of(cls, layouts: Layouts, attributes: int, masks: tuple[int, ...]) -> Grid:
+        known = ((np.array(masks, np.int64) >> np.arange(attributes - 1, -1, -1)[:, None]) & 1).astype(float)
+        return cls(layouts, known, (layouts > 0).astype(float), np.exp2(layouts @ (1.0 - known)))
+
+
+@dataclass(frozen=True)
 class Workload:
     """What one stem was asked in a unit of time, and what it holds."""
 
@@ -54,17 +72,15 @@ class Workload:
 
     def costs(self, layouts: Layouts) -> Floats:
         """C_D of many layouts at once: a line for each layout, a column for each access pattern."""
-        p, n = self.prices, self.attributes
-        masks = np.fromiter(self.frequencies.keys(), np.int64, len(self.frequencies))
+        return self.weigh(Grid.of(layouts, self.attributes, tuple(self.frequencies)))
+
+    def weigh(self, grid: Grid) -> Floats:
+        p = self.prices
         asked = np.fromiter(self.frequencies.values(), float, len(self.frequencies))
-        known = ((masks >> np.arange(n - 1, -1, -1)[:, None]) & 1).astype(float)
-        bits = layouts.astype(float)
-        used = layouts > 0
-        met = np.exp2(self._logarithms(layouts) @ known)
-        walked = np.exp2(bits @ (1.0 - known))
-        hashed = used @ (known @ asked)
-        each = p.hash * hashed + (self.stored * p.compare) * (met @ asked) + (self.runs * p.bucket) * (walked @ asked)
-        cost: Floats = (self.arrivals * p.hash) * used.sum(axis=1) + self.requests * each
+        met = np.exp2(self._logarithms(grid.layouts) @ grid.known)
+        each = (met * (self.stored * p.compare) + grid.walked * (self.runs * p.bucket)) @ asked
+        hashed = grid.used @ (grid.known @ asked * (self.requests * p.hash) + self.arrivals * p.hash)
+        cost: Floats = hashed + self.requests * each
         return cost
 
     def _logarithms(self, layouts: Layouts) -> Floats:
