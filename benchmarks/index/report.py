@@ -69,12 +69,18 @@ def targets(record: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """What was asked for, what came out, and whether that is enough."""
     by_name = {e["name"]: e for e in record["drifting"]}
     ours, paper, three = by_name["amri"], by_name["amri-paper"], by_name["hashes 3"]
+    oracle = next(e for e in record["drifting"] if "oracle" in e["name"])
     stable = {e["name"]: e for e in record["stable"]}["amri"]
     return [
         (
-            "`amri`: at most 1.2 × the oracle's work after warm-up",
-            f"{ours['against']:.2f} × ({ours['candidates against']:.2f} × its candidates)",
+            "`amri`: at most 1.2 × the oracle's work (candidates and buckets) after warm-up",
+            f"{ours['against']:.2f} ×",
             ours["against"] <= 1.2,
+        ),
+        (
+            "the same, of its candidates alone",
+            f"{ours['candidates against']:.2f} ×; it looks up {ours['buckets'] / oracle['buckets']:.2f} × the buckets",
+            ours["candidates against"] <= 1.2,
         ),
         ("`amri-paper`, the paper's settings: the same", f"{paper['against']:.2f} ×", paper["against"] <= 1.2),
         (
