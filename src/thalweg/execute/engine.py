@@ -75,9 +75,13 @@ class Stage:
     rows_evicted: int = 0
     work: float = 0.0
     extra_work: float = 0.0
+    buckets: int = 0
+    """Looked up by its tuples; the rest of the work are candidates."""
+    hashes: int = 0
+    """Attributes of its tuples hashed for that."""
     probes: int = 0
     visits: dict[str, list[float]] = field(default_factory=dict)
-    """Per operator: rows in, rows out, seconds, work."""
+    """Per operator: rows in, rows out, seconds, work, buckets looked up of that."""
 
 
 @dataclass
@@ -359,7 +363,7 @@ class Engine:
         self._emit_held(i, arrival)
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
-        if self._tuning is not None and not self._frozen:
+        if self._tuning is not None and self._tuning.told and not self._frozen:
             self._events += self._tuning.tune(self._built, self._waiting)
 
     def _built(self, alias: str) -> int:
@@ -463,13 +467,16 @@ class Engine:
         names = stage.pipeline.names
         for journey in visits.journeys:
             for v in journey.visits:
-                line = stage.visits.setdefault(names[v.operator], [0, 0, 0.0, 0.0])
+                line = stage.visits.setdefault(names[v.operator], [0, 0, 0.0, 0.0, 0])
                 line[0] += v.rows_in
                 line[1] += v.rows_out
                 line[2] += v.seconds
                 line[3] += v.work
+                line[4] += v.buckets
                 if stage.pipeline.operators[v.operator].kind == "stem":
                     stage.work += v.work
+                    stage.buckets += v.buckets
+                    stage.hashes += v.hashes
             for t in journey.trials:
                 stage.extra_work += t.work
 
@@ -684,8 +691,12 @@ class Engine:
                     "index bytes": s.stem.index_bytes if s.stem is not None else 0,
                     "work": s.work,
                     "profiling work": s.extra_work,
+                    "buckets": s.buckets,
+                    "candidates": s.work - s.buckets,
+                    "hashes": s.hashes + (s.stem.hashes if s.stem is not None else 0),
+                    "entries": s.stem.entries if s.stem is not None else 0,
                     "operators": {
-                        n: dict(zip(("rows in", "rows out", "seconds", "work"), line, strict=True))
+                        n: dict(zip(("rows in", "rows out", "seconds", "work", "buckets"), line, strict=True))
                         for n, line in s.visits.items()
                     },
                 }
@@ -774,6 +785,8 @@ class Engine:
                     stage.work,
                     stage.extra_work,
                 ],
+                "met": [stage.buckets, stage.hashes],
+                "entered": [0, 0] if stage.stem is None else [stage.stem.entries, stage.stem.hashes],
                 "policy": None if stage.policy is None else stage.policy.snapshot(),
                 "visits": stage.visits,
                 "slices": [],
@@ -838,7 +851,10 @@ class Engine:
         (
             stage.rows_in, stage.keyless, stage.rows_built, stage.rows_evicted, stage.work, stage.extra_work,
         ) = entry["counts"]  # fmt: skip
-        stage.visits = {k: list(v) for k, v in entry["visits"].items()}
+        stage.buckets, stage.hashes = entry.get("met", (0, 0))
+        if stage.stem is not None:
+            stage.stem.entries, stage.stem.hashes = entry.get("entered", (0, 0))
+        stage.visits = {k: [*v, 0][:5] for k, v in entry["visits"].items()}
         learned = entry["policy"]
         if stage.policy is not None and learned is not None and learned.get("policy") == stage.policy.name:
             stage.policy.restore(learned)

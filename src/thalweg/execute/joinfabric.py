@@ -89,6 +89,8 @@ class _Tally:
     work: float = 0.0
     extra: int = 0
     extra_seconds: float = 0.0
+    buckets: int = 0
+    hashes: int = 0
 
 
 @dataclass(slots=True)
@@ -192,6 +194,8 @@ class JoinFabric:
                 t.extra_seconds,
                 t.survivors if op >= first else None,
                 t.work,
+                t.buckets,
+                t.hashes,
             )
             for op, t in zip(route, trip.tallies, strict=True)
             if t.rows_in or t.extra
@@ -336,6 +340,8 @@ class JoinFabric:
             tally.rows_out += met[kernels.ROWS_OUT]
             tally.survivors += met[kernels.SURVIVORS]
             tally.work += met[kernels.WORK]
+            tally.buckets += met[kernels.BUCKETS]
+            tally.hashes += met[kernels.HASHES]
             tally.seconds += seconds * met[kernels.WORK] / work
 
     def _leg(self, trip: _Trip, k: int, bound: frozenset[int]) -> Leg:

@@ -88,6 +88,10 @@ class Stem:
         self.runs: list[Run] = []
         self.version = 0
         self.rows = 0
+        self.entries = 0
+        """Rows entered into an index, moved ones again."""
+        self.hashes = 0
+        """Attributes hashed for that."""
         self._numbers = 0
         self._dense = 0
         self._reset()
@@ -234,7 +238,10 @@ class Stem:
         indexes = [run.index(pattern, self.attributes) for run in self.runs]
         for run, index in zip(self.runs, indexes, strict=True):
             run.refresh(self._store.version)
-            index.sync(run, cells, self._store.version, self._links)
+            entered = index.sync(run, cells, self._store.version, self._links)
+            if entered:
+                self.entries += entered
+                self.hashes += entered * index.hashed
         table = np.zeros((len(self.runs), kernels.BITS + 2 * self.widest), np.int64)
         for line, run, index in zip(table, self.runs, indexes, strict=True):
             line[kernels.FIRST_TIME] = run.first_time

@@ -77,6 +77,8 @@ class ChaosTuner:
     """
 
     name = "chaos"
+    grain = 0
+    resting = False
 
     def __init__(self, seed: int = 0, probability: float = 0.3) -> None:
         self.probability = probability
@@ -90,7 +92,7 @@ class ChaosTuner:
         self.stems = dict(attributes)
         return {}
 
-    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+    def observe(self, probes: Sequence[Probe]) -> None:
         self.requests += sum(p.requests for p in probes)
 
     def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:

@@ -333,15 +333,22 @@ def _indexes(cells: list[dict[str, Any]]) -> list[str]:
     if not cells:
         return []
     busy = max(cells, key=lambda c: sum(v["work"] for v in c["stats"]["inputs"].values()))
+    inputs = busy["stats"]["inputs"]
     lines = [""]
     for alias, view in busy.get("indexes", {}).items():
-        met = [v["operators"].get(alias) for v in busy["stats"]["inputs"].values()]
-        work, matches = (sum(m[k] for m in met if m) for k in ("work", "rows out"))
-        lines.append(f"index of {alias}  {view['layout']}   {work / max(matches, 1):.3g} units of work for a match")
+        met = [m for m in (v["operators"].get(alias) for v in inputs.values()) if m]
+        buckets, matches = sum(m["buckets"] for m in met), max(sum(m["rows out"] for m in met), 1)
+        candidates = sum(m["work"] for m in met) - buckets
+        lines.append(
+            f"index of {alias}  {view['layout']}   {candidates / matches:,.3g} candidates and "
+            f"{buckets / matches:,.3g} buckets for a match, {inputs[alias]['index bytes'] / 1000:,.0f} kB"
+        )
         if view["patterns"]:
             shown = ", ".join(f"{name} {share:.0%}" for name, share in view["patterns"])
-            others = ", ".join(f"{name} {times:.2f} times" for name, times in view["alternatives"])
-            lines += [f"    asked by    {shown}", f"    would cost  {others}   ({view['why']})"]
+            others = ", ".join(f"{name} {times:.3g} times as much" for name, times in view["alternatives"])
+            lines += [f"    asked by    {shown}", f"    would cost  {others}"]
+        if view["why"]:
+            lines.append(f"    tuned by    {view['why']}")
     return lines if len(lines) > 1 else []
 
 
