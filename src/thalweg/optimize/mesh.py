@@ -9,8 +9,8 @@ How the paper's steps are done here:
 - Per-route overhead and the price of a test are constants measured beside (`benchmarks/filters`): a policy reads no
   clock. With the tree of the condensed tuples, tests on the way to a route are known for every partition searched.
 - The classifier is induced again from the routes found; where the condensing tree, pruned, is cheaper, that one is kept.
-- Joins: a stem passes a tuple that has a match; how many matches there are is left to A-Greedy for joins. What a match
-  brings on later operators would outweigh tests and rusters, so these are not charged there.
+- Joins: a tuple becomes as many rows as it has matches (prices.py), in units of work. What a match brings on later
+  operators would outweigh tests and rusters, so these are not charged there.
 - Drift (the paper's twin work, 5.3): Page-Hinkley on the cost per tuple of each class. The class forgets its sample, is
   ordered at once by the pass rates that the last batch's own work shows, and is sampled afresh: profiling goes where
   it can change a route. The tree stays until a search from the present solution finds a better one.
@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
 from thalweg.optimize import meshsearch
-from thalweg.optimize.classed import Bits, Classed, cost_of
+from thalweg.optimize.classed import Bits, Classed, outcomes
 from thalweg.optimize.policy import sampled
+from thalweg.optimize.prices import Prices, has_stems
 from thalweg.optimize.routesearch import RouteSearch
 from thalweg.plan import Route, Ruster
 from thalweg.plan.tree import Tree, told
@@ -110,7 +111,7 @@ class Mesh(Classed):
     def __post_init__(self) -> None:
         super().__post_init__()
         n = len(self.pipeline)
-        self._stems = any(op.kind == "stem" for op in self.pipeline.operators)
+        self._stems = has_stems(self.pipeline)
         self.reservoir = Reservoir(self.sample, n)
         self.classifier = Tree(0)
         self.states = [ClassState(self.pipeline.written, np.full(n, 0.5), np.ones(n))]
@@ -244,7 +245,7 @@ class Mesh(Classed):
                 if journey.ruster is probe and journey.passed is not None:
                     values = self.look(sample)
                     if values is not None:
-                        self.study(values, journey.passed)
+                        self.study(values, outcomes(journey))
         self._bring_in_force("drop rates turned an order round", "reorder")
 
     def _follow(self, k: int, journeys: list[Journey]) -> None:
@@ -257,7 +258,7 @@ class Mesh(Classed):
             for i, v in enumerate(journey.visits):
                 survived = v.rows_out if v.survivors is None else v.survivors
                 came[v.operator] += v.rows_in
-                left[v.operator] += survived
+                left[v.operator] += v.rows_out
                 spent += float(state.basis[v.operator])
                 # Tuples, not partial results: several matches of one tuple come and go together.
                 on = alive * survived / v.rows_in if v.rows_in and i + 1 < len(journey.visits) else 0.0
@@ -337,11 +338,10 @@ class Mesh(Classed):
         bits = self.reservoir.bits[mine]
         if len(bits) < LEAF:
             return
-        costs = self.costs.per_row
-        route, _ = RouteSearch(self.pipeline, costs).best(bits)
-        now, then = cost_of(bits, self.states[k].route, costs), cost_of(bits, route, costs)
-        if self._clear(now, then):
-            self._set(k, route, _rates(bits))
+        prices = self.prices()
+        route, _ = RouteSearch(self.pipeline, prices).best(bits)
+        if self._clear(prices.each(bits, self.states[k].route), prices.each(bits, route)):
+            self._set(k, route, _rates(bits, prices))
 
     def _clear(self, now: NDArray[np.float64], then: NDArray[np.float64]) -> bool:
         """Whether paired costs of sampled tuples fall, by a worthwhile share and by more than chance."""
@@ -354,16 +354,16 @@ class Mesh(Classed):
         """Condense, search from the present solution, induce the classifier, and take it if it pays."""
         first = not self.searched
         self.searched, self._added = True, 0
-        costs = self.costs.per_row
+        prices = self.prices()
         values, bits, a = self.reservoir.values, self.reservoir.bits, self.attributes
-        drops = (bits == 0).astype(float)
+        targets = _targets(bits)
         tree, leaf = induce(
-            values, a.category, a.usable, np.concatenate([drops, 1 - drops], axis=1),
-            leaves=self.training, least=LEAF, freedom=len(self.pipeline),
+            values, a.category, a.usable, targets,
+            leaves=self.training, least=LEAF, freedom=targets.shape[1] - len(self.pipeline),
         )  # fmt: skip
         pieces = [bits[leaf == t] for t in range(int(leaf.max()) + 1)]
         model = meshsearch.Model(
-            RouteSearch(self.pipeline, costs), tree, pieces,
+            RouteSearch(self.pipeline, prices), tree, pieces,
             test=0.0 if self._stems else TEST, overhead=0.0 if self._stems else RUSTER / max(self._batch_rows, 1.0),
         )  # fmt: skip
         present = self.classifier.classify(lambda j: values[:, j], len(values))
@@ -373,10 +373,10 @@ class Mesh(Classed):
         routes = model.routes(found)
         classifier = self._classifier(model, found, leaf, routes)
         then = classifier.classify(lambda j: values[:, j], len(values))
-        now = _by_class(bits, present, [s.route for s in self.states], costs) + self._tests(
+        now = _by_class(bits, present, [s.route for s in self.states], prices) + self._tests(
             self.classifier, present, model
         )
-        after = _by_class(bits, then, routes, costs) + self._tests(classifier, then, model)
+        after = _by_class(bits, then, routes, prices) + self._tests(classifier, then, model)
         told_cost = (float(now.mean()), float(after.mean()))
         looked = f"{model.evaluated} solutions of {len(model)} training tuples from {len(bits)} sampled ones"
         if not self._clear(now, after):
@@ -389,7 +389,7 @@ class Mesh(Classed):
         self._again = AGAIN
         self.classifier = classifier
         self.states = [
-            ClassState(route, _rates(bits[then == k]) if (then == k).any() else _rates(bits), costs.copy())
+            ClassState(route, _rates(bits[then == k] if (then == k).any() else bits, prices), self.costs.per_row.copy())
             for k, route in enumerate(routes)
         ]
         shape = classifier.text(a.names, a.word) if classifier.test else "one class"
@@ -422,7 +422,7 @@ class Mesh(Classed):
 
         def price(tree: Tree) -> float:
             labels = tree.classify(lambda j: values[:, j], len(values))
-            each = _by_class(self.reservoir.bits, labels, routes, model.search.costs) + self._tests(tree, labels, model)
+            each = _by_class(self.reservoir.bits, labels, routes, model.search.prices) + self._tests(tree, labels, model)
             return float(each.mean())
 
         return min(pruned, induced, key=price)
@@ -556,18 +556,29 @@ def _expected(rates: NDArray[np.float64], route: Route, costs: NDArray[np.float6
     return total
 
 
-def _rates(bits: Bits) -> NDArray[np.float64]:
-    """Pass rates on sampled tuples, drawn a little to one half: a handful says little."""
-    return np.asarray(((bits != 0).sum(axis=0) + 1.0) / (len(bits) + 2.0))
+def _rates(bits: Bits, prices: Prices) -> NDArray[np.float64]:
+    """Rows out per row in on sampled tuples, drawn a little to one half, or to what is usual: a handful says little."""
+    usual = 0.5 if prices.fill is None else prices.fill
+    return np.asarray((prices.rows(bits).sum(axis=0) + 2.0 * usual) / (len(bits) + 2.0))
 
 
-def _by_class(
-    bits: Bits, labels: NDArray[np.int64], routes: list[Route], costs: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _targets(bits: Bits) -> NDArray[np.float64]:
+    """What condensing separates: for each operator a column for dropped and passed; for stems one for each doubling of
+    the matches that occurs.
+
+    >>> _targets(np.array([[0, 1], [1, 1]], np.int8)).tolist()
+    [[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]
+    """
+    level = np.ceil(np.log2(np.abs(bits.astype(float)) + 1.0)).astype(np.int64)
+    columns = [level == k for k in range(max(int(level.max(initial=1)), 1) + 1)]
+    return np.concatenate([c for c in columns if c.any() or c is columns[0] or c is columns[1]], axis=1).astype(float)
+
+
+def _by_class(bits: Bits, labels: NDArray[np.int64], routes: list[Route], prices: Prices) -> NDArray[np.float64]:
     """Cost of each tuple on the route of its class."""
     each = np.zeros(len(bits))
     for k, route in enumerate(routes):
         mine = labels == k
         if mine.any():
-            each[mine] = cost_of(bits[mine], route, costs)
+            each[mine] = prices.each(bits[mine], route)
     return each

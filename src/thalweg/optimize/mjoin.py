@@ -26,12 +26,8 @@ from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import Explanation, OperatorView, RouteView, SingleRoute
 from thalweg.plan import Ruster
 from thalweg.profile.fanout import Belief, Fanouts
+from thalweg.profile.probing import UNIT
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
-
-UNIT = 1e-8
-"""Seconds that one unit of work (a bucket looked up, a candidate examined) stands for, to weigh filters against
-stems."""
-
 
 SHARE = 0.1
 """Share of what a new order saves that may be spent on further scouts."""
