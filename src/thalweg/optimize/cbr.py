@@ -20,6 +20,7 @@ Where the paper is silent, or other choices are better:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -48,6 +49,8 @@ VARIANCE = 0.1
 """Joins: share of the variance of an operator's rows that its attribute must tell, beyond chance. Shares of samples of
 150 in 24 partitions scatter some six times as far as gain ratios do."""
 MOST_CLASSES = 1024
+MOST_TOLD = 24
+"""Partitions that the name of a class lists."""
 MOST_ROUTES = 8
 """Rusters of one batch: beyond that each costs more than its route saves."""
 
@@ -457,9 +460,7 @@ class CBR(Classed):
             return False
         others = np.delete(self.costs.per_row, op)
         idle = not self._stems and self.W[op] > 0.98
-        return bool(
-            self.W[op] < 0.02 or idle or self.costs.per_row[op] < 0.05 * others.min(initial=np.inf)
-        )
+        return bool(self.W[op] < 0.02 or idle or self.costs.per_row[op] < 0.05 * others.min(initial=np.inf))
 
     def ratios(self, op: int) -> NDArray[np.float64]:
         """Gain ratio of every attribute for an operator, for joins the share of the variance, less what chance gives;
@@ -499,7 +500,8 @@ class CBR(Classed):
             self.table = Table(under)
             name = self.attributes.names[best]
             self.note(
-                "classifier", f"'{name}' tells what '{self.pipeline.names[op]}' passes: {self._measure()} {ratios[best]:.2f}"
+                "classifier",
+                f"'{name}' tells what '{self.pipeline.names[op]}' passes: {self._measure()} {ratios[best]:.2f}",
             )
 
     def _measure(self) -> str:
@@ -594,24 +596,26 @@ class CBR(Classed):
         for k, order in enumerate(table.orders.tolist()):
             groups.setdefault(tuple(order), []).append(k)
         parts = {j: table.part(j, self.parts).tolist() for j in table.used}
-        told = [
-            " & ".join(self.partitions.describe(j, parts[j][k], self.attributes) for j in table.used)
-            for k in range(len(table.codes))
-        ]
+
+        def told(k: int) -> str:
+            return " & ".join(self.partitions.describe(j, parts[j][k], self.attributes) for j in table.used)
+
         routes = {self._label(members, len(groups), told): Route(order) for order, members in groups.items()}
         if len(routes) == len(groups):
             before, after = None, float(self._expected(self._rates(table), table.orders).mean())
             self.change(routes, "drop rates per cost of a class turned its order round", before=before, after=after)
 
-    def _label(self, members: list[int], groups: int, told: list[str]) -> str:
-        """A class as a reader knows it: the partitions of the attributes in use."""
+    def _label(self, members: list[int], groups: int, told: Callable[[int], str]) -> str:
+        """A class as a reader knows it: the partitions of the attributes in use; of many the first few. They differ
+        between classes, for a partition is in one class only."""
         if groups == 1:
             return ""
-        mine = [told[k] for k in members]
+        mine = [told(k) for k in members[:MOST_TOLD]]
         if len(self.table.used) == 1:
             name = self.attributes.names[self.table.used[0]]
             mine = [mine[0], *(t.removeprefix(name).strip() for t in mine[1:])]
-        return ", ".join(mine)
+        more = len(members) - len(mine)
+        return ", ".join(mine) + (f" and {more} more" if more else "")
 
     # Seen from outside
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thalweg.errors import CheckpointError
 from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import Explanation, OperatorView, RouteView
-from thalweg.optimize.prices import MOST, Kept, Prices, has_stems
+from thalweg.optimize.prices import MOST, Prices, has_stems
 from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
 from thalweg.profile.attributes import Attributes, Values
 from thalweg.profile.costs import Costs
@@ -39,8 +39,6 @@ class Classed:
     def __post_init__(self) -> None:
         self.plan = Plan.single(self.pipeline.written)
         self.costs: Costs | Probing = costs_of(self.pipeline)
-        self.kept: Kept | None = None
-        """Joins: the part of an operator's matches that predicates with others visited before leave, where known."""
         self.attributes = Attributes()
         self.costs_shared = False
         """Whether somebody else keeps the costs up to date."""
@@ -97,7 +95,7 @@ class Classed:
     def prices(self) -> Prices:
         """What tuples cost on an order, as of now."""
         c = self.costs
-        return Prices(c.per_row) if isinstance(c, Costs) else Prices(c.lookup, c.examined, c.fanout, self.kept)
+        return Prices(c.per_row) if isinstance(c, Costs) else Prices(c.lookup, c.examined, c.fanout)
 
     def tally(self, visits: Visits) -> None:
         """Costs, tuples, shares of classes, unconditional pass rates."""
@@ -138,10 +136,7 @@ class Classed:
 
     def described(self) -> str:
         """The plan in one line."""
-        names = self.pipeline.names
-        return "; ".join(
-            f"{label}: {r.named(names)}" if label else r.named(names) for label, r in self.plan.routes.items()
-        )
+        return self.plan.named(self.pipeline.names)
 
     def shares(self) -> dict[str, float]:
         """Share of the tuples of each class; even where none was met yet."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thalweg.optimize.cbr import CBR
 from thalweg.optimize.classed import Bits, Classed
 from thalweg.optimize.mesh import RUSTER, TEST, Mesh
-from thalweg.optimize.prices import Kept, has_stems
+from thalweg.optimize.prices import has_stems
 from thalweg.plan import Pipeline
 from thalweg.profile.attributes import Values
 from thalweg.profile.costs import Costs
@@ -54,14 +54,14 @@ class Saving:
 class Contest:
     """Keeps the contestants and the newest prices."""
 
-    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing, kept: Kept | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing) -> None:
         self.costs = costs
         self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
         self.mesh = Mesh(pipeline, seed, training=8, budget=150)
         self.contestants: dict[str, Classed] = {"cbr": self.cbr, "mesh": self.mesh}
         self.mesh.attributes = self.cbr.attributes
         for contestant in self.contestants.values():
-            contestant.costs, contestant.costs_shared, contestant.kept = costs, True, kept
+            contestant.costs, contestant.costs_shared = costs, True
         self._joins = has_stems(pipeline)
         self._prices: NDArray[np.float64] = np.zeros((0, len(COLUMNS)))
         self._valid = dict.fromkeys(CLASSED, 0)
@@ -142,6 +142,10 @@ class Contest:
     def keen(self, least: int) -> bool:
         """Whether a contestant has classes that too few new tuples have judged."""
         return any(self.classes(name) > 1 and self._valid[name] < least for name in CLASSED)
+
+    def settled(self, least: int) -> bool:
+        """Whether the mesh was searched, and enough new tuples have judged what was found."""
+        return self.mesh.searched and not self.keen(least)
 
     def forget(self, follows: str = "") -> None:
         """The stream changed: earlier prices and samples say nothing about now."""

@@ -422,7 +422,9 @@ class Mesh(Classed):
 
         def price(tree: Tree) -> float:
             labels = tree.classify(lambda j: values[:, j], len(values))
-            each = _by_class(self.reservoir.bits, labels, routes, model.search.prices) + self._tests(tree, labels, model)
+            each = _by_class(self.reservoir.bits, labels, routes, model.search.prices) + self._tests(
+                tree, labels, model
+            )
             return float(each.mean())
 
         return min(pruned, induced, key=price)

@@ -1,13 +1,13 @@
 """What tuples cost on an order, from what every operator made of each: dropped it, passed it, or joined it so often.
 
 Filters: all operators up to and with the first that drops it. Stems: a tuple becomes as many partial results as it has
-matches, each of which visits the next operator (thesis 5.2 counts the same with averages). Matches of a tuple alone with
-each stem are known exactly; where partial results meet further predicates, `kept` says how many of the matches remain.
+matches, each of which visits the next operator (thesis 5.2 counts the same with averages). That is exact where predicates link
+the tuple with each stem alone; where they also link stems with each other it is too much, which `auto` finds out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,6 @@ Bits = NDArray[np.int8]
 Floats = NDArray[np.float64]
 MOST = 127
 """Matches of a tuple with one stem that are told apart: what has more counts as so many."""
-Kept = Callable[[frozenset[int], int], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,6 @@ class Prices:
     costs: Floats
     examined: Floats | None = None
     fill: Floats | None = None
-    kept: Kept | None = None
 
     @property
     def joins(self) -> bool:
@@ -46,8 +44,8 @@ class Prices:
     def rows(self, bits: Bits) -> Floats:
         """Rows out of each operator for each tuple."""
         if self.fill is None:
-            return (bits != 0).astype(np.float64)
-        return np.where(bits < 0, self.fill, bits)
+            return np.asarray(bits != 0, np.float64)
+        return np.asarray(np.where(bits < 0, self.fill, bits), np.float64)
 
     def each(self, bits: Bits, order: Iterable[int]) -> Floats:
         """Cost of each tuple on an order."""
@@ -59,10 +57,9 @@ class Prices:
             first = np.where(dropped.any(axis=1), dropped.argmax(axis=1), len(places) - 1)
             return np.asarray(np.cumsum(self.costs[places])[first])
         out, alive, total = self.rows(bits), np.ones(len(bits)), np.zeros(len(bits))
-        for k, op in enumerate(places):
-            matches = out[:, op] * (1.0 if self.kept is None or not k else self.kept(frozenset(places[:k]), op))
-            total += alive * (self.costs[op] + self.examined[op] * matches)
-            alive = alive * matches
+        for op in places:
+            total += alive * (self.costs[op] + self.examined[op] * out[:, op])
+            alive = alive * out[:, op]
         return total
 
 

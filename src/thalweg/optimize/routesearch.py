@@ -38,27 +38,11 @@ class RouteSearch:
         if self.exact:
             self._disjoint = None if self.prices.joins else _disjoint(len(pipeline))
             self._steps = _steps(pipeline)
-            self._kept = self._remaining()
-
-    def _remaining(self) -> NDArray[np.float64] | None:
-        """Of the partial results of a set, as matches with single stems multiply, the part that further predicates
-        leave; as the first path to the set tells it."""
-        kept = self.prices.kept
-        if kept is None:
-            return None
-        part = np.full(1 << len(self.pipeline), -1.0)
-        part[0] = 1.0
-        for chosen, f, behind in self._steps:
-            if part[behind] < 0:
-                visited = frozenset(op for op in range(len(self.pipeline)) if chosen >> op & 1)
-                part[behind] = part[chosen] * (kept(visited, f) if visited else 1.0)
-        return np.maximum(part, 0.0)
 
     def weigh(self, bits: Bits) -> NDArray[np.float64]:
         """What `best_of` needs of a set of tuples; weights of disjoint sets add up. Exact search only."""
         if self._disjoint is None:
-            partial = subsets(self.prices.rows(bits))
-            return partial if self._kept is None else partial * self._kept
+            return subsets(self.prices.rows(bits))
         n = len(self.pipeline)
         codes = np.bincount((bits == 0) @ (1 << np.arange(n)), minlength=1 << n)
         return np.asarray(codes @ self._disjoint)
