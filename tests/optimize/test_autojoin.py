@@ -148,3 +148,27 @@ def test_a_snapshot_carries_what_was_learned(at: int) -> None:
     assert (again.plan, again.classed, again.trial) == (first.plan, first.classed, first.trial)
     assert again.explain() == first.explain()
     assert again.snapshot() == first.snapshot()
+
+
+def test_freezing_keeps_the_routes_of_all_classes() -> None:
+    made = engine(seed=8)
+    feed(made, 8, seed=8)
+    policy = policy_of(made)
+    assert policy.classed
+    made.freeze()
+    assert made.pinned_classes == {"s"}
+    plan, before, learned = policy.plan, work(made), policy.snapshot()
+    found = feed(made, 6, seed=9, at=8)
+    assert (policy.plan, policy.snapshot()) == (plan, learned), "frozen policies neither decide nor learn"
+    again = engine(seed=8)
+    again.restore(made.snapshot())
+    assert again.pinned_classes == {"s"}
+    by_class = work(made) - before
+    made.freeze({"s": ["t", "u"]})
+    assert not made.pinned_classes
+    before = work(made)
+    assert sorted((k,) for _, k in feed(made, 6, seed=9, at=14)) == sorted((k,) for _, k in found)
+    assert work(made) - before > 1.5 * by_class, "one order for all takes more"
+    made.thaw()
+    feed(made, 1, seed=10, at=20)
+    assert policy.tuples > 8000, "thawed, it goes on"

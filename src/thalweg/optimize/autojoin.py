@@ -173,6 +173,12 @@ class AutoJoin(SingleRoute):
         expected = self.greedy.estimate(self.greedy.order)
         return None if expected is None else CHANGE * (expected / UNIT + 1.0)
 
+    def assign(self, batch: Batch) -> list[Ruster]:
+        """The rows of a batch on the routes in force; pure."""
+        if not self.classed:
+            return [Ruster(None, self.plan.route, label=next(iter(self.plan.routes)))]
+        return self.contest.contestants[self.classed].assign(batch)
+
     # Observing
 
     def observe(self, visits: Visits) -> None:
@@ -264,7 +270,7 @@ class AutoJoin(SingleRoute):
         self._until = self.greedy.useful + work
         self._rounds, self._promising = 0, False
         self._lesson = (self._lesson[0][:0], self._lesson[1][:0])
-        self.contest.forget()
+        self.contest = Contest(self.pipeline, self.seed, self.probing)
         self._fresh()
 
     def _step_down(self, why: str) -> None:
@@ -374,10 +380,13 @@ class AutoJoin(SingleRoute):
         return f"A-Greedy's order{saves}: {self.greedy.why()}"
 
     def snapshot(self) -> dict[str, Any]:
+        # A contest that was put off begins afresh: then there is nothing to keep.
+        learning = bool(self._promising or self.classed or self.trial or len(self._lesson[1]))
         return super().snapshot() | {
             "greedy": self.greedy.snapshot(),
             "probing": self.probing.snapshot(),
-            "contest": self.contest.snapshot(),
+            "contest": self.contest.snapshot() if learning else None,
+            "lesson": [self._lesson[0].tolist(), self._lesson[1].tolist()],
             "classed": self.classed,
             "trial": self.trial,
             "routes": [[label, list(route)] for label, route in self.plan.routes.items()],
@@ -390,7 +399,13 @@ class AutoJoin(SingleRoute):
         super().restore(record)
         self.greedy.restore(record["greedy"])
         self.probing.restore(record["probing"])
-        self.contest.restore(record["contest"])
+        if record["contest"] is not None:
+            self.contest.restore(record["contest"])
+        values, bits = record["lesson"]
+        self._lesson = (
+            np.array(values, np.float32).reshape(len(bits), len(self.contest.cbr.attributes)),
+            np.array(bits, np.int8).reshape(len(bits), len(self.pipeline)),
+        )
         self.classed, self.trial = record["classed"], record["trial"]
         routes = {label: self.pipeline.closest(order) for label, order in record["routes"]}
         self.plan = Plan(int(record["version"]), routes)

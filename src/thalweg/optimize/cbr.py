@@ -685,11 +685,13 @@ class CBR(Classed):
         n, d = len(self.pipeline), self.parts
         self.attributes.restore(record["attributes"])
         self.partitions.restore(record["partitions"])
-        k = len(record["taken"][0]) if record["taken"] else 0
-        self.taken = np.array(record["taken"], float).reshape(n, k, d + 1)
-        self.through = np.array(record["through"], float).reshape(n, k, d + 1)
-        self.squares = np.array(record["squares"], float).reshape(n, k)
-        self.S = np.array(record["S"], float).reshape(n, d + 1)
+        if "taken" in record:
+            k = len(record["taken"][0]) if record["taken"] else 0
+            self.taken = np.array(record["taken"], float).reshape(n, k, d + 1)
+            self.through = np.array(record["through"], float).reshape(n, k, d + 1)
+            self.squares = np.array(record["squares"], float).reshape(n, k)
+        if record["S"]:
+            self.S = np.array(record["S"], float).reshape(n, d + 1)
         self.W, self._met = np.array(record["W"], float), np.array(record["met"], float)
         self.table = self._in_force = self._restored(record["table"])
         self.focus = int(record["focus"])

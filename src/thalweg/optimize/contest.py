@@ -167,6 +167,24 @@ class Contest:
             "valid": dict(self._valid), "batch_rows": self._batch_rows,
         }  # fmt: skip
 
+    def prior(self) -> dict[str, Any]:
+        """The classes found, without the samples they were found on: a new worker goes on with them and samples anew."""
+        cbr, mesh = self.cbr.snapshot(), self.mesh.snapshot()
+        for sample in ("taken", "through", "squares"):
+            del cbr[sample]
+        del mesh["reservoir"]
+        cbr["S"] = np.round(self.cbr.S, 4).tolist()
+        if not self.cbr.table.used:
+            cbr["S"] = np.zeros((0, 0)).tolist()
+        mesh["attributes"] = None  # those of cbr, which are the same
+        return {
+            "cbr": cbr,
+            "mesh": mesh,
+            "prices": "",
+            "valid": dict.fromkeys(CLASSED, 0),
+            "batch_rows": self._batch_rows,
+        }
+
     def restore(self, record: dict[str, Any]) -> None:
         self.cbr.restore(record["cbr"])
         self.mesh.restore(record["mesh"])

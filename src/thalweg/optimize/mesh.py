@@ -533,8 +533,10 @@ class Mesh(Classed):
 
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
-        self.attributes.restore(record["attributes"])
-        self.reservoir.restore(record["reservoir"])
+        if record["attributes"] is not None:
+            self.attributes.restore(record["attributes"])
+        if "reservoir" in record:
+            self.reservoir.restore(record["reservoir"])
         self.classifier = Tree.of(record["tree"])
         self.states = []
         for s in record["states"]:
