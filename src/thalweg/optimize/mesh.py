@@ -11,6 +11,8 @@ How the paper's steps are done here:
 - The classifier is induced again from the routes found; where the condensing tree, pruned, is cheaper, that one is kept.
 - Joins: a tuple becomes as many rows as it has matches (prices.py), in units of work. What a match brings on later
   operators would outweigh tests and rusters, so these are not charged there.
+- Uncertain routes (5.4), with `uncertain` above 0: neighbours on a route whose exchange changes its cost by less than
+  that share are left undecided, and drawn for each ruster by a lottery whose slices follow what the class' own work shows.
 - Drift (the paper's twin work, 5.3): Page-Hinkley on the cost per tuple of each class. The class forgets its sample, is
   ordered at once by the pass rates that the last batch's own work shows, and is sampled afresh: profiling goes where
   it can change a route. The tree stays until a search from the present solution finds a better one.
@@ -33,6 +35,7 @@ from thalweg.optimize.prices import Prices, has_stems
 from thalweg.optimize.routesearch import RouteSearch
 from thalweg.plan import Route, Ruster
 from thalweg.plan.tree import Tree, told
+from thalweg.plan.uncertain import Uncertain
 from thalweg.profile.attributes import Values
 from thalweg.profile.drift import PageHinkley
 from thalweg.profile.induce import induce
@@ -75,6 +78,8 @@ class ClassState:
     left: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     wanted: int = 0
     """Sampled tuples still wanted after a drift."""
+    token: Uncertain | None = None
+    """What is undecided about the route, if anything."""
 
     def __post_init__(self) -> None:
         if not len(self.came):
@@ -106,6 +111,8 @@ class Mesh(Classed):
     """Solutions that one search looks at, at most."""
     evidence: float = 2.0
     worthwhile: float = 0.01
+    uncertain: float = 0.0
+    """Share of a route's cost below which the order of two neighbours is left to the lottery; 0: never."""
     name = "mesh"
 
     def __post_init__(self) -> None:
@@ -134,7 +141,7 @@ class Mesh(Classed):
         self._batch_rows += 0.1 * (len(batch) - self._batch_rows)
         labels = self._classify(batch)
         chosen = self._choose(labels, len(batch))
-        rusters = self._rusters(labels, None if chosen is None else ~chosen, len(batch))
+        rusters = self._rusters(labels, None if chosen is None else ~chosen, len(batch), draw=True)
         if chosen is not None:
             rows = np.flatnonzero(chosen)
             probe = Ruster(rows, self.plan.route, "profile", "all")
@@ -154,7 +161,7 @@ class Mesh(Classed):
         labels = self._seen[1] if self._seen is not None and self._seen[0] is batch else self._classify(batch)
         self._seen = None
         self._batch_rows += 0.1 * (len(batch) - self._batch_rows)
-        return self._rusters(labels, rest, len(batch))
+        return self._rusters(labels, rest, len(batch), draw=True)
 
     def foretell(self, values: Values) -> list[Ruster]:
         if self.classifier.test is None:
@@ -175,11 +182,13 @@ class Mesh(Classed):
         return self.classifier.classify(column, len(batch))
 
     def _rusters(
-        self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS
-    ) -> list[Ruster]:
+        self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS,
+        draw: bool = False,
+    ) -> list[Ruster]:  # fmt: skip
         names = list(self.plan.routes)
         if labels is None:
-            return [Ruster(None if rest is None else np.flatnonzero(rest), self.plan.route, label=names[0])]
+            route = self._departing(0) if draw else self.plan.route
+            return [Ruster(None if rest is None else np.flatnonzero(rest), route, label=names[0])]
         sizes = np.bincount(labels, minlength=len(names))
         largest = int(sizes.argmax())
         rusters = []
@@ -190,8 +199,18 @@ class Mesh(Classed):
             mine = labels == k
             rows = np.flatnonzero(mine if rest is None else mine & rest)
             if len(rows):
-                rusters.append(Ruster(rows, self.states[k].route, label=names[k]))
+                route = self._departing(k) if draw else self.states[k].route
+                rusters.append(Ruster(rows, route, label=names[k]))
         return rusters or [Ruster(np.zeros(0, np.int64), self.plan.route, label=names[0])]
+
+    def _departing(self, k: int) -> Route:
+        """The route of a ruster of class k; where it is uncertain, by lot. An operator's slice is its drop rate per cost
+        among the tuples of the class that came to it."""
+        state = self.states[k]
+        if state.token is None:
+            return state.route
+        odds = np.clip(1 - state.believed(), 0.02, 1.0) / self.costs.per_row
+        return self.pipeline.closest(state.token.draw(self._random, odds.tolist()).operators)
 
     def _choose(self, labels: NDArray[np.int64] | None, count: int) -> NDArray[np.bool_] | None:
         """Rows to sample: of classes that drifted as many as they want, of all a few."""
@@ -234,7 +253,7 @@ class Mesh(Classed):
         for journey in visits.journeys:
             if journey.passed is None and journey.ruster.label in place and journey.ruster.purpose == "work":
                 k = place[journey.ruster.label]
-                if journey.ruster.route == self.states[k].route:
+                if journey.ruster.route == self.states[k].route or self.states[k].token is not None:
                     together.setdefault(k, []).append(journey)
         for k, journeys in together.items():
             self._follow(k, journeys)
@@ -270,7 +289,8 @@ class Mesh(Classed):
             return
         mean = total / rows
         error = sqrt(max(squares / rows - mean * mean, 0.0) / rows)
-        if state.drift.observe(mean, max(error, 1e-3 * mean / sqrt(rows)), int(rows)):
+        certain = all(j.ruster.route == state.route for j in journeys)  # other orders cost something else
+        if certain and state.drift.observe(mean, max(error, 1e-3 * mean / sqrt(rows)), int(rows)):
             self._drifted(k, came, left)
         else:
             kept = 0.5 ** (rows / 20_000)
@@ -309,6 +329,29 @@ class Mesh(Classed):
         state = self.states[k]
         state.route, state.rates, state.basis = route, rates, self.costs.per_row.copy()
         state.drift.reset()
+        self._leave_open(k)
+
+    def _leave_open(self, k: int) -> None:
+        """Which neighbours on the route of a class are undecided, on its sampled tuples."""
+        state = self.states[k]
+        state.token = None
+        bits = self.reservoir.bits[self._members(k)] if self.uncertain > 0 else self.reservoir.bits[:0]
+        if len(bits) < LEAF:
+            return
+        prices, order = self.prices(), state.route.operators
+        cost = float(prices.each(bits, order).mean())
+        groups = [[order[0]]]
+        for i in range(1, len(order)):
+            other = (*order[: i - 1], order[i], order[i - 1], *order[i + 1 :])
+            tied = self.pipeline.allows(Route(other)) and (
+                abs(float(prices.each(bits, other).mean()) - cost) < self.uncertain * cost
+            )
+            if tied:
+                groups[-1].append(order[i])
+            else:
+                groups.append([order[i]])
+        token = Uncertain(tuple(map(tuple, groups)))
+        state.token = None if token.certain else token
 
     def _members(self, k: int) -> NDArray[np.bool_]:
         """Which sampled tuples belong to a class."""
@@ -383,6 +426,7 @@ class Mesh(Classed):
             self._again = min(2 * self._again, SELDOM)
             for k in range(len(self.states)):
                 self._refine(k)
+                self._leave_open(k)
             if not self._bring_in_force(f"{looked}: the classes stay", "search"):
                 self.note("search", f"{looked}: nothing clearly cheaper", told_cost[0], told_cost[0])
             return
@@ -392,6 +436,8 @@ class Mesh(Classed):
             ClassState(route, _rates(bits[then == k] if (then == k).any() else bits, prices), self.costs.per_row.copy())
             for k, route in enumerate(routes)
         ]
+        for k in range(len(self.states)):
+            self._leave_open(k)
         shape = classifier.text(a.names, a.word) if classifier.test else "one class"
         self._bring_in_force(f"{looked}: {shape}", "search", *told_cost)
 
@@ -485,7 +531,9 @@ class Mesh(Classed):
         if not self.searched:
             return f"as written until {FIRST} tuples are sampled; {len(self.reservoir)} so far"
         many = f"{len(self.states)} classes" if len(self.states) > 1 else "one route for all"
-        return f"{many}, the cheapest mesh found on {len(self.reservoir)} sampled tuples"
+        tokens = [s.token.named(self.pipeline.names) for s in self.states if s.token is not None]
+        undecided = f"; undecided: {', '.join(tokens)}" if tokens else ""
+        return f"{many}, the cheapest mesh found on {len(self.reservoir)} sampled tuples{undecided}"
 
     def to_change(self) -> str:
         if not self.choice:
@@ -524,6 +572,7 @@ class Mesh(Classed):
                 {
                     "route": list(s.route), "rates": s.rates.tolist(), "basis": s.basis.tolist(),
                     "drift": s.drift.snapshot(), "came": s.came.tolist(), "left": s.left.tolist(), "wanted": s.wanted,
+                    "token": None if s.token is None else [list(g) for g in s.token.groups],
                 }
                 for s in self.states
             ],
@@ -545,6 +594,8 @@ class Mesh(Classed):
                 came=np.array(s["came"], float), left=np.array(s["left"], float), wanted=int(s["wanted"]),
             )  # fmt: skip
             state.drift.restore(s["drift"])
+            if s["token"] is not None:
+                state.token = Uncertain(tuple(map(tuple, s["token"])))
             self.states.append(state)
         self._added, self._again, self.searched = int(record["added"]), int(record["again"]), bool(record["searched"])
         self.looked = int(record["looked"])
