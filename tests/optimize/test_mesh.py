@@ -207,3 +207,20 @@ class Undecided(Mesh):
 )  # fmt: skip
 def test_uncertain_routes_conform(check):
     check()
+
+
+def test_a_search_beside_execution_ends_in_the_same_classes():
+    bits, label, columns = squares(30_000, seed=3)
+    policy = Mesh(pipeline(3), seed=3, beside=True)
+    table, work = pa.record_batch(columns), []
+    for number, start in enumerate(range(0, 30_000, 1000)):
+        rusters = policy.route(Batch(table.slice(start, 1000), number))
+        if policy._pending is not None:
+            assert len(policy.plan.routes) == 1 or policy.searched, "execution goes on with the plan it has"
+            policy._pending.result(timeout=60)  # so that the test does not depend on which thread is faster
+        piece = bits[start : start + 1000]
+        visits = Visits(number, 1000, tuple(travel(piece, np.ones(3), r) for r in rusters))
+        policy.observe(visits)
+        work.append(visits.seconds)
+    assert len(policy.plan.routes) == 2
+    assert sum(work[15:]) < 1.12 * class_oracle(bits[15_000:], label[15_000:])

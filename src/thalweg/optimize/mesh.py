@@ -1,7 +1,8 @@
 """`mesh`: query mesh, many routes and a decision tree that assigns them (Nehme et al., sections 4 and 5).
 
 Invariant: a solution comes in force only if equation (2) says it is `worthwhile` cheaper on the sampled tuples, by more
-than chance; the swap is one assignment between batches. Every search, drift and re-route is an event.
+than chance; the swap is one assignment between batches. Every search, drift and re-route is an event. A search reads only
+what it is handed (meshfind.py), so it can run beside execution; it does so if asked to (`beside`).
 
 How the paper's steps are done here:
 - Training sample: tuples tried on every operator, in a reservoir that forgets exponentially. Condensed by a tree over
@@ -20,6 +21,7 @@ How the paper's steps are done here:
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -28,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
-from thalweg.optimize import meshsearch
 from thalweg.optimize.classed import Bits, Classed, outcomes
+from thalweg.optimize.meshfind import LEAF, Found, Task, beside, by_class, find
 from thalweg.optimize.policy import sampled
 from thalweg.optimize.prices import Prices, has_stems
 from thalweg.optimize.routesearch import RouteSearch
@@ -38,7 +40,6 @@ from thalweg.plan.tree import Tree, told
 from thalweg.plan.uncertain import Uncertain
 from thalweg.profile.attributes import Values
 from thalweg.profile.drift import PageHinkley
-from thalweg.profile.induce import induce
 from thalweg.profile.reservoir import Reservoir
 from thalweg.profile.visits import Journey, Visits
 
@@ -54,8 +55,6 @@ CLUMP = 16
 """Sampled tuples that are worth a ruster of their own."""
 LEAST_ROWS = 32
 """Rows of a class in a batch that are worth a ruster of their own."""
-LEAF = 8
-"""Sampled tuples behind a training tuple, at least."""
 TEST = 2e-8
 """Seconds to test one attribute of one tuple, within a batch of a thousand."""
 RUSTER = 6e-5
@@ -113,6 +112,9 @@ class Mesh(Classed):
     worthwhile: float = 0.01
     uncertain: float = 0.0
     """Share of a route's cost below which the order of two neighbours is left to the lottery; 0: never."""
+    beside: bool = False
+    """Whether searches run in a thread beside execution. Off, they run between batches: then the same tuples give the
+    same decisions whatever the machine does meanwhile."""
     name = "mesh"
 
     def __post_init__(self) -> None:
@@ -131,6 +133,7 @@ class Mesh(Classed):
         self._batch_rows = 1000.0
         self._probe: tuple[Ruster, Batch] | None = None
         self._seen: tuple[Batch, NDArray[np.int64] | None] | None = None
+        self._pending: Future[Found] | None = None
 
     # Routing
 
@@ -248,6 +251,11 @@ class Mesh(Classed):
         if not self.choice:
             self._probe = None
             return
+        if self._pending is not None and self._pending.done():
+            found, self._pending = self._pending.result(), None
+            self._take(found)
+            self._probe = None
+            return  # what this batch shows is of the classes before
         place = {label: k for k, label in enumerate(self.plan.routes)}
         together: dict[int, list[Journey]] = {}
         for journey in visits.journeys:
@@ -369,7 +377,8 @@ class Mesh(Classed):
             self.states[k].wanted = max(0, self.states[k].wanted - count)
         if self.wanting and self.searched:
             return
-        if len(self.reservoir) >= FIRST and self._added >= (self._again if self.searched else FIRST):
+        due = len(self.reservoir) >= FIRST and self._added >= (self._again if self.searched else FIRST)
+        if due and self._pending is None:
             self._search()
         elif self.searched:
             for k in set(labels.tolist()):
@@ -394,32 +403,34 @@ class Mesh(Classed):
         return gain > self.evidence * error and gain > self.worthwhile * float(now.mean())
 
     def _search(self) -> None:
-        """Condense, search from the present solution, induce the classifier, and take it if it pays."""
+        """Search for a mesh on what is sampled now; the outcome is taken at once, or with a later batch."""
         first = not self.searched
         self.searched, self._added = True, 0
-        prices = self.prices()
         values, bits, a = self.reservoir.values, self.reservoir.bits, self.attributes
-        targets = _targets(bits)
-        tree, leaf = induce(
-            values, a.category, a.usable, targets,
-            leaves=self.training, least=LEAF, freedom=targets.shape[1] - len(self.pipeline),
+        known = first or len(self.states) == 1
+        task = Task(
+            self.pipeline, self.prices(), values.copy(), bits.copy(), list(a.category), a.usable,
+            None if known else self.classifier.classify(lambda j: values[:, j], len(values)),
+            self.training, self.strategy, self.start, self.budget,
+            0.0 if self._stems else TEST, 0.0 if self._stems else RUSTER / max(self._batch_rows, 1.0),
         )  # fmt: skip
-        pieces = [bits[leaf == t] for t in range(int(leaf.max()) + 1)]
-        model = meshsearch.Model(
-            RouteSearch(self.pipeline, prices), tree, pieces,
-            test=0.0 if self._stems else TEST, overhead=0.0 if self._stems else RUSTER / max(self._batch_rows, 1.0),
-        )  # fmt: skip
-        present = self.classifier.classify(lambda j: values[:, j], len(values))
-        start = self._start(model, first, present, leaf)
-        found = meshsearch.search(self.strategy, model, start, self._random, self.budget)
+        if self.beside:
+            # A generator of its own: what execution draws must not depend on when a search runs.
+            self._pending = beside().submit(find, task, np.random.default_rng([self.seed, self.tuples]))
+        else:
+            self._take(find(task, self._random))
+
+    def _take(self, found: Found) -> None:
+        """Take a mesh that pays on the tuples it was found on."""
+        model, routes, classifier, a = found.model, found.routes, found.classifier, self.attributes
+        values, bits, prices = found.task.values, found.task.bits, found.task.prices
         self.looked += model.evaluated
-        routes = model.routes(found)
-        classifier = self._classifier(model, found, leaf, routes)
+        present = self.classifier.classify(lambda j: values[:, j], len(values))
         then = classifier.classify(lambda j: values[:, j], len(values))
-        now = _by_class(bits, present, [s.route for s in self.states], prices) + self._tests(
-            self.classifier, present, model
+        now = by_class(bits, present, [s.route for s in self.states], prices) + model.classifying(
+            self.classifier, present
         )
-        after = _by_class(bits, then, routes, prices) + self._tests(classifier, then, model)
+        after = by_class(bits, then, routes, prices) + model.classifying(classifier, then)
         told_cost = (float(now.mean()), float(after.mean()))
         looked = f"{model.evaluated} solutions of {len(model)} training tuples from {len(bits)} sampled ones"
         if not self._clear(now, after):
@@ -440,48 +451,6 @@ class Mesh(Classed):
             self._leave_open(k)
         shape = classifier.text(a.names, a.word) if classifier.test else "one class"
         self._bring_in_force(f"{looked}: {shape}", "search", *told_cost)
-
-    def _start(
-        self, model: meshsearch.Model, first: bool, present: NDArray[np.int64], leaf: NDArray[np.int64]
-    ) -> meshsearch.Solution:
-        """The present solution, as a partition of the training tuples; the first time the chosen start solution."""
-        if first or len(self.states) == 1:
-            return meshsearch.STARTS[self.start](model, self._random)
-        return meshsearch.numbered([int(np.bincount(present[leaf == t]).argmax()) for t in range(len(model))])
-
-    def _classifier(
-        self, model: meshsearch.Model, found: meshsearch.Solution, leaf: NDArray[np.int64], routes: list[Route]
-    ) -> Tree:
-        """The cheaper of the condensing tree, pruned, and a tree induced from the routes by information gain."""
-        if len(routes) == 1:
-            return Tree(0)
-        pruned = model.tree.relabelled(dict(enumerate(found)))
-        if sum(1 for _ in pruned.leaves()) == len(routes):
-            return pruned  # no tree is smaller
-        values, a = self.reservoir.values, self.attributes
-        wanted = np.array(found)[leaf]
-        induced, where = induce(
-            values, a.category, a.usable, np.eye(len(routes))[wanted], leaves=2 * len(routes), least=LEAF
-        )
-        majority = {t: int(np.bincount(wanted[where == t]).argmax()) for t in range(int(where.max()) + 1)}
-        induced = induced.relabelled(majority)
-
-        def price(tree: Tree) -> float:
-            labels = tree.classify(lambda j: values[:, j], len(values))
-            each = _by_class(self.reservoir.bits, labels, routes, model.search.prices) + self._tests(
-                tree, labels, model
-            )
-            return float(each.mean())
-
-        return min(pruned, induced, key=price)
-
-    def _tests(self, tree: Tree, labels: NDArray[np.int64], model: meshsearch.Model) -> NDArray[np.float64]:
-        """What classifying and one ruster for each class cost a tuple."""
-        depth: dict[int, float] = {}
-        for label, path in tree.leaves():
-            depth[label] = max(depth.get(label, 0.0), len(path))
-        deepest = np.array([depth.get(k, 0.0) for k in range(max(depth) + 1)])
-        return model.test * deepest[labels] + model.overhead * len(depth)
 
     def settle(self) -> None:
         """Bring in force what was learned: for a policy that only would route, while another does."""
@@ -615,25 +584,3 @@ def _rates(bits: Bits, prices: Prices) -> NDArray[np.float64]:
     """Rows out per row in on sampled tuples, drawn a little to one half, or to what is usual: a handful says little."""
     usual = 0.5 if prices.fill is None else prices.fill
     return np.asarray((prices.rows(bits).sum(axis=0) + 2.0 * usual) / (len(bits) + 2.0))
-
-
-def _targets(bits: Bits) -> NDArray[np.float64]:
-    """What condensing separates: for each operator a column for dropped and passed; for stems one for each doubling of
-    the matches that occurs.
-
-    >>> _targets(np.array([[0, 1], [1, 1]], np.int8)).tolist()
-    [[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]
-    """
-    level = np.ceil(np.log2(np.abs(bits.astype(float)) + 1.0)).astype(np.int64)
-    columns = [level == k for k in range(max(int(level.max(initial=1)), 1) + 1)]
-    return np.concatenate([c for c in columns if c.any() or c is columns[0] or c is columns[1]], axis=1).astype(float)
-
-
-def _by_class(bits: Bits, labels: NDArray[np.int64], routes: list[Route], prices: Prices) -> NDArray[np.float64]:
-    """Cost of each tuple on the route of its class."""
-    each = np.zeros(len(bits))
-    for k, route in enumerate(routes):
-        mine = labels == k
-        if mine.any():
-            each[mine] = prices.each(bits[mine], route)
-    return each
