@@ -14,8 +14,8 @@ Where the paper is silent, or other choices are better:
   in a batch travel with the one whose route suits them best.
 - Joins (4.5): rates are rows out per row in, and the share of their variance that lies between partitions stands in
   place of the gain ratio. Their visits have no trace, so S is learned from profiled tuples alone.
-- Beyond the paper: `at_once` profiles all operators on the same tuples (they are tried even after a drop), and
-  `study` learns from such tuples whoever asked for them.
+- Beyond the paper: `pairs` lets two attributes together be an operator's classifier (pairs.py); `at_once` profiles all
+  operators on the same tuples (they are tried even after a drop), and `study` learns from such tuples whoever asked.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from thalweg.optimize.prices import has_stems
 from thalweg.plan import Route, Ruster
 from thalweg.profile.attributes import Values
 from thalweg.profile.gainratio import by_chance, gain_ratio, variance_by_chance, variance_share
+from thalweg.profile.pairs import Content
 from thalweg.profile.partitions import PARTS, Partitions
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
@@ -48,6 +49,8 @@ SURE = 2.5
 VARIANCE = 0.1
 """Joins: share of the variance of an operator's rows that its attribute must tell, beyond chance. Shares of samples of
 150 in 24 partitions scatter some six times as far as gain ratios do."""
+PAIR = 0.01
+"""Gain ratio, or share of the variance, that a pair must tell beyond a single attribute."""
 MOST_CLASSES = 1024
 MOST_TOLD = 24
 """Partitions that the name of a class lists."""
@@ -154,6 +157,8 @@ class CBR(Classed):
     threshold: float = 0.015
     worthwhile: float = 0.05
     at_once: bool = False
+    pairs: bool = False
+    """Whether two attributes together may tell what an operator passes."""
     benefit: bool = True
     """Whether an attribute must pass the benefit test; False where somebody else weighs what comes of it."""
     name = "cbr"
@@ -224,7 +229,7 @@ class CBR(Classed):
         return self._split(self.table, self._parts_in(values, self.table.used), None, len(values), least=1)
 
     def _parts_in(self, values: Values, used: list[int]) -> Parts:
-        return {j: self.partitions.parts(values[:, j], j, self.attributes.category[j]) for j in used}
+        return {j: self.content.parts(lambda m: values[:, m], j) for j in used}
 
     def assign(self, batch: Batch) -> list[Ruster]:
         if not len(batch):
@@ -243,8 +248,11 @@ class CBR(Classed):
     def _parts_of(self, batch: Batch, used: list[int]) -> Parts:
         if not used or not self.attributes.known(batch.data):
             return {}
-        a = self.attributes
-        return {j: self.partitions.parts(a.column(batch.data, j), j, a.category[j]) for j in used}
+        return {j: self.content.parts(lambda m: self.attributes.column(batch.data, m), j) for j in used}
+
+    @property
+    def content(self) -> Content:
+        return Content(self.attributes, self.partitions, self.pairs)
 
     def _split(
         self, table: Table, parts: Parts, rows: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS
@@ -396,18 +404,19 @@ class CBR(Classed):
 
     def study(self, values: Values, bits: Bits) -> None:
         """Count tuples in and out by partition of every attribute (In and Out of figure 2)."""
-        n, k, d = len(self.pipeline), len(self.attributes), self.parts
+        content = self.content
+        n, k, d = len(self.pipeline), len(content), self.parts
         if self.taken.shape[1] != k:
             self.taken, self.through = np.zeros((n, k, d + 1)), np.zeros((n, k, d + 1))
             self.squares = np.zeros((n, k))
-        for j in self.partitions.widen(values, self.attributes.category):
+        for j in content.touched(self.partitions.widen(values, self.attributes.category)):
             self.taken[:, j] = self.through[:, j] = 0.0
             self.squares[:, j] = 0.0
             for op in range(n):
                 if self.table.attribute[op] == j or (self.trial and self.trial.table.attribute[op] == j):
                     self.S[op] = self.W[op]
         place = np.stack(
-            [self.partitions.parts(values[:, j], j, self.attributes.category[j]) + j * (d + 1) for j in range(k)], axis=1
+            [content.parts(lambda m: values[:, m], j) + j * (d + 1) for j in range(k)], axis=1
         ) if k else np.zeros((len(values), 0), np.int64)  # fmt: skip
         for op in range(n):
             tried = bits[:, op] != UNTRIED
@@ -471,7 +480,11 @@ class CBR(Classed):
         else:
             ratio = gain_ratio(taken, through) - by_chance(taken)
         enough = taken.sum(axis=1) >= 0.9 * self.sample
-        return np.where(enough & self.attributes.usable, ratio, 0.0)
+        ratio = np.where(enough & self.content.usable, ratio, 0.0)
+        if self.pairs:
+            # A pair that tells no more than one of its members is only dearer.
+            ratio[len(self.attributes) :] -= PAIR
+        return ratio
 
     def _choose_attribute(self, op: int) -> None:
         ratios = self.ratios(op)
@@ -498,7 +511,7 @@ class CBR(Classed):
             self.trial = Trial(op, best, float(ratios[best]), Table(under))
         else:
             self.table = Table(under)
-            name = self.attributes.names[best]
+            name = self.content.name(best)
             self.note(
                 "classifier",
                 f"'{name}' tells what '{self.pipeline.names[op]}' passes: {self._measure()} {ratios[best]:.2f}",
@@ -536,7 +549,7 @@ class CBR(Classed):
         error = sqrt(trial.without.error + trial.under.error)
         if abs(before - after) < SURE * error and min(trial.without.tuples, trial.under.tuples) < most:
             return
-        name, attribute = self.pipeline.names[trial.operator], self.attributes.names[trial.attribute]
+        name, attribute = self.pipeline.names[trial.operator], self.content.name(trial.attribute)
         kept = after < before
         if kept:
             self.table = trial.table
@@ -595,10 +608,10 @@ class CBR(Classed):
         groups: dict[tuple[int, ...], list[int]] = {}
         for k, order in enumerate(table.orders.tolist()):
             groups.setdefault(tuple(order), []).append(k)
-        parts = {j: table.part(j, self.parts).tolist() for j in table.used}
+        parts, content = {j: table.part(j, self.parts).tolist() for j in table.used}, self.content
 
         def told(k: int) -> str:
-            return " & ".join(self.partitions.describe(j, parts[j][k], self.attributes) for j in table.used)
+            return " & ".join(content.describe(j, parts[j][k]) for j in table.used)
 
         routes = {self._label(members, len(groups), told): Route(order) for order, members in groups.items()}
         if len(routes) == len(groups):
@@ -612,7 +625,7 @@ class CBR(Classed):
             return ""
         mine = [told(k) for k in members[:MOST_TOLD]]
         if len(self.table.used) == 1:
-            name = self.attributes.names[self.table.used[0]]
+            name = self.content.name(self.table.used[0])
             mine = [mine[0], *(t.removeprefix(name).strip() for t in mine[1:])]
         more = len(members) - len(mine)
         return ", ".join(mine) + (f" and {more} more" if more else "")
@@ -634,7 +647,7 @@ class CBR(Classed):
         if not self.choice:
             return "only one order is possible: nothing to choose, nothing profiled"
         told = [
-            f"'{self.attributes.names[j]}' tells what '{self.pipeline.names[op]}' passes"
+            f"'{self.content.name(j)}' tells what '{self.pipeline.names[op]}' passes"
             for op, j in enumerate(self.table.attribute)
             if j >= 0
         ]
@@ -644,7 +657,7 @@ class CBR(Classed):
         if not self.choice:
             return ""
         if self.trial is not None:
-            attribute, op = self.attributes.names[self.trial.attribute], self.pipeline.names[self.trial.operator]
+            attribute, op = self.content.name(self.trial.attribute), self.pipeline.names[self.trial.operator]
             return f"'{attribute}' is on trial for '{op}'"
         return f"profiling '{self.pipeline.names[self.focus]}'"
 
