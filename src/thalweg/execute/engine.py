@@ -136,6 +136,8 @@ class Engine:
         self._results = 0
         self._events: list[Event] = []
         self._frozen: dict[int, Route] = {}
+        self._by_class: set[int] = set()
+        """Inputs whose classes keep their routes while frozen."""
         self._closed = False
         self._begun = False
         self._given: set[str] = set()
@@ -448,7 +450,11 @@ class Engine:
             return arrival.pick(NOTHING)
         batch = arrival.batch(self._batches, stage.input.alias, self.shape.row_column(i))
         frozen = self._frozen.get(i)
-        rusters = stage.policy.route(batch) if frozen is None else [Ruster(None, frozen)]
+        if frozen is None:
+            rusters = stage.policy.route(batch)
+        else:
+            by_class = i in self._by_class
+            rusters = stage.policy.assign(batch) if by_class else [Ruster(None, frozen)]  # type: ignore[attr-defined]
         passed, journeys = self.fabric.run(i, arrival, rusters, self._receive)
         kept.append(passed)
         visits = Visits(self._batches, count, journeys)
@@ -727,11 +733,13 @@ class Engine:
         return events
 
     def freeze(self, orders: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Pin the routes in force, or the given orders of operators by input; policies neither decide nor learn until
-        `thaw`."""
+        """Pin the routes in force, of every class where there are some, or the given orders of operators by input;
+        policies neither decide nor learn until `thaw`."""
         for s in self.stages:
             if s.policy is None:
                 continue
+            if s.number not in self._frozen and len(s.policy.plan.routes) > 1 and hasattr(s.policy, "assign"):
+                self._by_class.add(s.number)
             route = self._frozen.get(s.number) or s.policy.plan.route
             if orders is not None and s.input.alias in orders:
                 names = s.pipeline.names
@@ -741,6 +749,7 @@ class Engine:
                             f"tuples of '{s.input.alias}' visit no operator '{name}'", hint=did_you_mean(name, names)
                         )
                 route = Route(tuple(names.index(name) for name in orders[s.input.alias]))
+                self._by_class.discard(s.number)
                 if not s.pipeline.allows(route):
                     raise DefinitionError(
                         f"'{route.named(names)}' is no order for tuples of '{s.input.alias}': it names every operator "
@@ -754,8 +763,13 @@ class Engine:
         """Pinned routes by input."""
         return {self.stages[i].input.alias: route for i, route in self._frozen.items()}
 
+    @property
+    def pinned_classes(self) -> set[str]:
+        """Inputs that are frozen with a route for each class."""
+        return {self.stages[i].input.alias for i in self._by_class}
+
     def thaw(self) -> None:
-        self._frozen = {}
+        self._frozen, self._by_class = {}, set()
 
     # State
 
@@ -765,6 +779,7 @@ class Engine:
         record: dict[str, Any] = {"format": FORMAT, "query": self.query.text, "tick": self.tick, "seed": self.seed}
         record["counts"] = [self._batches, self._results, self._begun, self._closed]
         record["frozen"] = {str(i): list(r) for i, r in self._frozen.items()}
+        record["by class"] = sorted(self._by_class)
         record["tuning"] = None if self._tuning is None else self._tuning.snapshot()
         record["sources"] = {}
         for name, feed in self.feeds.items():
@@ -826,6 +841,7 @@ class Engine:
             )
         self._batches, self._results, self._begun, self._closed = record["counts"]
         self._frozen = {int(i): Route(tuple(r)) for i, r in record["frozen"].items()}
+        self._by_class = set(record.get("by class", ()))
         for name, values in record["sources"].items():
             feed = self.feeds[name]
             feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless = values

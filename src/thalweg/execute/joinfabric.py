@@ -63,18 +63,21 @@ class Arrival:
 class _PickedBatch(Batch):
     """Some rows of a batch, copied only if a policy looks at them."""
 
-    __slots__ = ("_arrival", "_column")
+    __slots__ = ("_arrival", "_column", "_picked")
 
     def __init__(self, arrival: Arrival, column: int, number: int, stream: str) -> None:
         object.__setattr__(self, "_arrival", arrival)
         object.__setattr__(self, "_column", column)
+        object.__setattr__(self, "_picked", None)
         object.__setattr__(self, "number", number)
         object.__setattr__(self, "stream", stream)
 
     @property
     def data(self) -> pa.RecordBatch:
-        rows = np.ascontiguousarray(self._arrival.partial[:, self._column])  # type: ignore[attr-defined]
-        return self._arrival.data.take(pa.array(rows))  # type: ignore[attr-defined]
+        if self._picked is None:  # type: ignore[attr-defined]
+            rows = np.ascontiguousarray(self._arrival.partial[:, self._column])  # type: ignore[attr-defined]
+            object.__setattr__(self, "_picked", self._arrival.data.take(pa.array(rows)))  # type: ignore[attr-defined]
+        return self._picked  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
         return len(self._arrival.partial)  # type: ignore[attr-defined]

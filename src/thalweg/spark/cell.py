@@ -312,6 +312,11 @@ def report(engine: Engine, **more: Any) -> dict[str, Any]:
         "stats": engine.stats(),
         "needed": engine.needed(),
         "routes": {a: engine.frozen.get(a, e.routes[0].route).named(names[a]) for a, e in explained.items()},
+        "classes": {
+            a: [[r.label, r.share, r.route.named(names[a])] for r in e.routes]
+            for a, e in explained.items()
+            if len(e.routes) > 1 and (a not in engine.frozen or a in engine.pinned_classes)
+        },
         "indexes": {a: asdict(v) for a, v in engine.indexes().items()},
         "why": {a: "frozen" if a in engine.frozen else e.why for a, e in explained.items()},
         "events": [e.record() for e in engine.drain()],

@@ -362,6 +362,9 @@ def _routes(cells: list[dict[str, Any]]) -> list[str]:
         shown = "; ".join(r + (f" ({n} of {len(cells)} cells)" if len(counts) > 1 else "") for r, n in counts.items())
         why = next(c["why"][alias] for c in cells if alias in c["why"])
         lines.append(f"route of {alias}  {shown}   {why}")
+        busiest = max(cells, key=lambda c: c["results"] if alias in c.get("classes", {}) else -1)
+        for label, share, route in busiest.get("classes", {}).get(alias, []):
+            lines.append(f"    {share:4.0%}  {label}: {route}")
     return lines
 
 
