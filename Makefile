@@ -14,7 +14,7 @@ setup: .venv/ready  ## Python environment and Java
 	@tools/setup.sh "$(PYTHON)"
 	@touch $@
 
-demo: setup  ## a drifting intrusion-detection stream on local Spark
+demo: setup  ## flights joined with the weather, then intrusion detection, on local Spark
 	@$(BIN)/thalweg demo
 
 test: setup  ## lint, types and the test suite

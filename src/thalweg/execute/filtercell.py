@@ -126,3 +126,20 @@ class FilterCell:
         self.chunks.observe(len(batch), visits.seconds)
         self.tally.add(visits, int(keep.sum()), self.pipeline.written.operators)
         return keep
+
+    def record(self) -> dict[str, Any]:
+        """What the board hears: the tally, the decisions, the routes in force and why."""
+        told = self.policy.explain()
+        shown = [] if self.frozen or len(told.routes) < 2 else told.routes
+        return {
+            "tally": self.tally.record(),
+            "events": [e.record() for e in self.events],
+            "route": list(self.frozen or self.policy.plan.route),
+            "version": self.policy.plan.version,
+            "classes": [
+                {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate} for r in shown
+            ],
+            "tree": "" if self.frozen else told.tree,
+            "why": "frozen" if self.frozen else told.why,
+            "to_change": "thaw()" if self.frozen else told.to_change,
+        }

@@ -18,6 +18,7 @@ from thalweg.spark.board import JoinEntry, board
 from thalweg.spark.keys import tasks
 from thalweg.watch import report
 from thalweg.watch.handle import EVENT_COLUMNS
+from thalweg.watch.joinsummary import JoinSummary, needed, summarise, window
 
 STAT_COLUMNS = [
     "batch", "cell", "input", "rows in", "late", "stored", "needed", "bytes", "work", "profiling work", "results",
@@ -50,6 +51,10 @@ class JoinHandle:
         for r in self._reports("cell"):
             last[r["key"]] = r
         return list(last.values())
+
+    def summary(self) -> JoinSummary:
+        """All reports added up, as plain values."""
+        return summarise(self._entry, self._reports("pack"), self._newest())
 
     def results(self) -> int:
         """Results so far."""
@@ -282,8 +287,8 @@ def _inputs(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
         values = [c["stats"]["inputs"][i.alias] for c in cells]
         late = sum(c["stats"]["sources"][i.alias]["late"] for c in cells)
         table.append(
-            (i.alias, _window(i), f"{sum(v['rows in'] for v in values):,}", f"{late:,}",
-             f"{sum(v['stored'] for v in values):,}", f"{_needed(entry, cells, i.alias):,}",
+            (i.alias, window(i), f"{sum(v['rows in'] for v in values):,}", f"{late:,}",
+             f"{sum(v['stored'] for v in values):,}", f"{needed(entry, cells, i.alias):,}",
              f"{sum(v['bytes'] for v in values):,}",
              f"{sum(v['work'] + v['profiling work'] for v in values):,.0f}")
         )  # fmt: skip
@@ -297,7 +302,7 @@ def _inputs(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
 def _state(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
     streams = [i.alias for i in entry.query.inputs if i.is_stream]
     stored = sum(c["stats"]["inputs"][a]["stored"] for c in cells for a in streams)
-    least = sum(_needed(entry, cells, a) for a in streams)
+    least = sum(needed(entry, cells, a) for a in streams)
     if entry.kind == "no cells" or not entry.streaming or not least:
         return []
     size = sum(c["state"] for c in cells)
@@ -305,27 +310,6 @@ def _state(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
         f"state       {stored:,} rows, {stored / least:.2f} x the {least:,} that the windows need; {size:,} bytes in the "
         f"state store, {size * least // max(stored, 1):,} for those alone"
     ]
-
-
-def _needed(entry: JoinEntry, cells: list[dict[str, Any]], alias: str) -> int:
-    """Rows of an input that its window still needs, each counted once however many cells have it."""
-    number = [i.alias for i in entry.query.inputs].index(alias)
-    copies = entry.shares.replication(sharing.classes(entry.query)[number]) if entry.shares.sizes else 1
-    total = sum(c["needed"].get(alias, c["stats"]["inputs"][alias]["stored"]) for c in cells)
-    return int(total / copies)
-
-
-def _window(i: Any) -> str:
-    if not i.is_stream:
-        return "table"
-    w = i.window
-    if w.kind == "range":
-        return f"RANGE {w.span / 1e6:g} s"
-    if w.kind == "rows":
-        return f"ROWS {w.rows}"
-    if w.kind == "partition":
-        return f"PARTITION BY {', '.join(w.by)} ROWS {w.rows}"
-    return str(w.kind).upper()
 
 
 def _indexes(cells: list[dict[str, Any]]) -> list[str]:
