@@ -25,6 +25,7 @@ STAT_COLUMNS = [
     "route", "load", "join", "save", "written", "state",
 ]  # fmt: skip
 STAGES = ["batch", "rows", "trigger", "source", "pack", "shuffle", "cell", "sink", "spark"]
+FILTER_COLUMNS = ["batch", "task", "input", "predicate", "rows_in", "calls", "extra", "passed", "seconds", "route"]
 INSIDE = ["receive", "load", "join", "save", "send"]
 """What a cell's time is made of, on average over cells."""
 
@@ -73,6 +74,25 @@ class JoinHandle:
                      seconds.get("save"), r["written"], r.get("state", 0))
                 )  # fmt: skip
         return pd.DataFrame(rows, columns=STAT_COLUMNS)
+
+    def filters(self) -> pd.DataFrame:
+        """One row for each packing task and Python predicate of its input."""
+        rows = []
+        for number, r in enumerate(p for p in self._reports("pack") if "filters" in p):
+            names, tally = r["filters"], r["tally"]
+            route = " → ".join(names[i] for i in r["route"])
+            for i, name in enumerate(names):
+                counts = (tally[k][i] for k in ("calls", "extra", "passed", "seconds"))
+                rows.append((r["batch"], number, r["input"], name, tally["rows_in"], *counts, route))
+        return pd.DataFrame(rows, columns=FILTER_COLUMNS)
+
+    def layouts(self) -> pd.DataFrame:
+        """The index layout in force of each stem, batch by batch, in the cell with the most work."""
+        rows = []
+        for batch, cells in _by_batch(self._reports("cell")).items():
+            busy = max(cells, key=lambda c: sum(v["work"] for v in c["stats"]["inputs"].values()))
+            rows += [(batch, stem, view["layout"]) for stem, view in busy.get("indexes", {}).items()]
+        return pd.DataFrame(rows, columns=["batch", "stem", "layout"])
 
     def events(self) -> pd.DataFrame:
         """All decisions: of filters while packing, and of cells."""

@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from thalweg.watch.handle import query as handle_of
-from thalweg.watch.panel import brief_route, panel
+from thalweg.watch.panel import brief, panel
 from thalweg.watch.stop import Stop
 
 LOOK = 0.5
@@ -62,7 +62,7 @@ class Watcher:
             events = handle_of(name).events()
             for event in events.iloc[self._events[name] :].itertuples():
                 if event.before != event.after:
-                    self._print(f"{name}  {event.kind}: {brief_route(str(event.after))}  ({event.why})")
+                    self._print(f"{name}  {event.kind}: {brief(str(event.after))}  ({event.why})")
             self._events[name] = len(events)
             for progress in query.recentProgress:
                 if progress["batchId"] > self._told[name]:

@@ -5,6 +5,7 @@ Drawn from the summary of its handle alone, so what is shown is what `explain` a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,14 +38,13 @@ def panel(handle: Any, heading: str, *, note: str = "", failed: bool = False) ->
     return Panel(Group(*body), border_style="red" if failed else "cyan")
 
 
-def brief(name: str) -> str:
-    """A predicate's name without its arguments: `dark(f.lands, f.lat)` is shown as `dark`."""
-    head, bracket, rest = name.partition("(")
-    return head if bracket and rest.endswith(")") and head.isidentifier() else name
+def brief(text: str) -> str:
+    """Predicates without their arguments, in a name or a route.
 
-
-def brief_route(route: str) -> str:
-    return " → ".join(brief(n) for n in route.split(" → "))
+    >>> brief("dark(f.lands, f.lat) → late(f.delay)")
+    'dark → late'
+    """
+    return re.sub(r"\b([A-Za-z_]\w*)\([^()]*\)", r"\1", text)
 
 
 def savings(filters: Sequence[Summary]) -> str:
@@ -86,7 +86,7 @@ def _filters(filters: Sequence[Summary], owners: Sequence[str] = ()) -> list[Ren
             )  # fmt: skip
         if len(s.routes) > 1 or s.classes:
             for route, share in s.routes:
-                table.add_row(Text(f"   {share:.0%} of rows", "dim"), Text(brief_route(route), "dim"))
+                table.add_row(Text(f"   {share:.0%} of rows", "dim"), Text(brief(route), "dim"))
     told = savings(filters)
     return [table, Text(""), *([_line(told)] if told else [])]
 
@@ -137,7 +137,5 @@ def _decisions(events: pd.DataFrame) -> list[RenderableType]:
     table.add_column(overflow="fold")
     for e in shown.itertuples():
         when = "" if e.batch is None or pd.isna(e.batch) else f"batch {int(float(str(e.batch)))}"
-        table.add_row(
-            f"{e.kind}", Text.assemble(brief_route(str(e.after)), ("  " + when, "dim"), ("\n" + str(e.why), "dim"))
-        )
+        table.add_row(f"{e.kind}", Text.assemble(brief(str(e.after)), ("  " + when, "dim"), ("\n" + str(e.why), "dim")))
     return [Text(""), table]

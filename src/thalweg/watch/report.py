@@ -20,6 +20,7 @@ from thalweg.watch import explain, svg
 if TYPE_CHECKING:
     from thalweg.watch.handle import QueryHandle
     from thalweg.watch.joins import JoinHandle
+    from thalweg.watch.joinsummary import JoinSummary
 
 EVENTS_SHOWN = 500
 STYLE = Path(__file__).with_name("report.css")
@@ -81,7 +82,8 @@ def _filters(handle: QueryHandle) -> tuple[str, dict[str, Any]]:
     if len(stats):
         stats = stats.assign(x=_moments(stats))
         colours = {n: k for k, n in enumerate(names)}
-        parts += ["<h2>The route now</h2>", *(_route_now(stats, names, colours))]
+        drawn = [] if s.classes else _route_now(stats, names, colours)  # classes have a diagram of their own below
+        parts += ["<h2>The route now</h2>", *drawn]
         parts.append(f"<p>{escape(s.why)}. {escape(s.to_change)}</p>")
         parts += ["<h2>Over time</h2>", *_filter_times(stats, names, handle.events())]
     parts += ["<h2>Predicates</h2>", explain.html(s)]
@@ -105,7 +107,7 @@ def _route_now(stats: pd.DataFrame, names: Sequence[str], colours: dict[str, int
     return drawn
 
 
-def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFrame) -> list[str]:
+def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFrame, whose: str = "") -> list[str]:
     marks = _marks(events)
     whole = stats.groupby(["x", "predicate"])[["calls", "extra", "passed", "seconds"]].sum().reset_index()
     rates, costs = {}, {}
@@ -126,10 +128,10 @@ def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFram
     busiest = stats.sort_values("rows_in").groupby("x").tail(1).sort_values("x")
     orders = [(float(x), str(r).split(" → ")) for x, r in zip(busiest["x"], busiest["route"], strict=True)]
     return [
-        svg.places(orders, names, label="place of each predicate in the order"),
-        svg.lines(calls, marks=marks, label="predicate calls a row"),
-        svg.lines(rates, marks=marks, share=True, label="share of the rows that get there which pass"),
-        svg.lines(costs, marks=marks, label="microseconds a call"),
+        svg.places(orders, names, label=f"place of each predicate{whose} in the order"),
+        svg.lines(calls, marks=marks, label=f"predicate calls a row{whose}"),
+        svg.lines(rates, marks=marks, share=True, label=f"share of the rows{whose} that get there which pass"),
+        svg.lines(costs, marks=marks, label=f"microseconds a call{whose}"),
     ]
 
 
@@ -140,6 +142,7 @@ def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
     stats, stages = handle.stats(), handle.stages()
     text = str(handle.explain())
     facts: dict[str, Any] = {"batches": int(stats["batch"].nunique()) if len(stats) else 0}
+    summary = handle.summary()
     parts = [f"<pre>{escape(text)}</pre>"]
     if len(stats):
         # Counts in reports are totals of their cell: the last of each cell tells all.
@@ -155,13 +158,52 @@ def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
             (f"{int(last['needed'].sum()):,}", "needed by windows"),
             (f"{facts['late']:,}", "late"),
         ]
-        parts.insert(0, _cards(cards))
+        if summary.saved_against_spark is not None:
+            facts |= {"calls": summary.calls, "spark calls": summary.spark_calls}
+            cards.append((f"{summary.saved_against_spark:.0%}", "of Spark's predicate calls saved"))
+        parts = [_cards(cards), "<h2>Routes</h2>", *_routes(summary), *parts]
         parts += ["<h2>Over time</h2>", *_join_times(stats, handle.events())]
+        parts += _layout_times(handle.layouts()) + _pack_times(handle.filters(), handle.events())
     if len(stages):
         inside = ["source", "pack", "shuffle", "cell", "sink", "spark"]
         rows = [(float(r["batch"]), {k: float(r[k]) for k in inside}) for _, r in stages.iterrows()]
         parts += ["<h2>Time per stage</h2>", svg.stacked(rows, unit=" s", label="seconds of each batch by stage")]
     return "".join(parts), facts
+
+
+def _routes(summary: JoinSummary) -> list[str]:
+    """For each stream its tuples through filters and stems, all since the query began, along the order now in force."""
+    drawn = []
+    for i in summary.streams:
+        stations: list[tuple[str, float]] = []
+        if i.filters is not None and i.filters.routes:
+            counted = {p.name: float(p.calls - p.extra) for p in i.filters.predicates}
+            stations = [(n, counted[n]) for n in i.filters.routes[0][0].split(" → ")]
+        left = float(i.filters.rows_out) if i.filters is not None else float(i.read)
+        stations += [(name, float(came)) for name, came, _ in i.steps]
+        left = float(i.steps[-1][2]) if i.steps else left
+        if stations:
+            drawn.append(svg.flow(stations, left, label=f"tuples of {i.alias}, {i.window}: filters, then stems"))
+    return drawn
+
+
+def _layout_times(layouts: pd.DataFrame) -> list[str]:
+    """Which index each stem had, where any stem ever had more than one."""
+    known = layouts[layouts["batch"].notna()]
+    if not len(known) or (known.groupby("stem")["layout"].nunique() < 2).all():
+        return []
+    rows = {str(n): list(zip(g["batch"].astype(float), g["layout"], strict=True)) for n, g in known.groupby("stem")}
+    return [svg.lanes(rows, label="index layout of each stem")]
+
+
+def _pack_times(filters: pd.DataFrame, events: pd.DataFrame) -> list[str]:
+    drawn = []
+    for alias, own in filters[filters["batch"].notna()].groupby("input"):
+        names = list(dict.fromkeys(own["predicate"]))
+        if len(names) > 1:
+            stats = own.assign(x=own["batch"], partition=own["task"])
+            drawn += _filter_times(stats, names, events, f" of {alias}")
+    return drawn
 
 
 def _join_times(stats: pd.DataFrame, events: pd.DataFrame) -> list[str]:
