@@ -105,7 +105,6 @@ def _finish(query: StreamingQuery, stop: Stop, wait: Callable[[], object]) -> No
         wait()
         stop.check()
     except BaseException:
-        query.sparkSession.sparkContext.setLogLevel("OFF")  # type: ignore[attr-defined]
         query.stop()
         raise
     error = query.exception()

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from thalweg.errors import DefinitionError, did_you_mean
@@ -18,7 +19,7 @@ from thalweg.spark.board import JoinEntry, board
 from thalweg.spark.keys import tasks
 from thalweg.watch import report
 from thalweg.watch.handle import EVENT_COLUMNS
-from thalweg.watch.joinsummary import JoinSummary, needed, summarise, window
+from thalweg.watch.joinsummary import JoinSummary, filtering, needed, summarise, window
 
 STAT_COLUMNS = [
     "batch", "cell", "input", "rows in", "late", "stored", "needed", "bytes", "work", "profiling work", "results",
@@ -40,11 +41,11 @@ class JoinHandle:
     def name(self) -> str:
         return self._entry.name
 
-    def _reports(self, stage: str) -> list[dict[str, Any]]:
+    def _reports(self, *stages: str) -> list[dict[str, Any]]:
         board.catch_up()
         self._entry.collect()
         with self._entry.lock:
-            return [r for r in self._entry.reports if r["stage"] == stage]
+            return [r for r in self._entry.reports if r["stage"] in stages]
 
     def _newest(self) -> list[dict[str, Any]]:
         """The last report of each cell: counts in it are totals."""
@@ -86,6 +87,33 @@ class JoinHandle:
                 rows.append((r["batch"], number, r["input"], name, tally["rows_in"], *counts, route))
         return pd.DataFrame(rows, columns=FILTER_COLUMNS)
 
+    def flows(self) -> pd.DataFrame:
+        """How many tuples, then partial results, came to and left each operator in the newest batch, in the order of the
+        routes in force; of the cells that have the route which most have."""
+        reports = self._reports("cell")
+        newest = reports[-1]["batch"] if reports else None
+        now = {c["key"]: c for c in reports if c["batch"] == newest}
+        before = {c["key"]: c for c in reports if c["batch"] != newest}
+        rows: list[tuple[str, str, int, int]] = []
+        for alias, route in self.plan().items():
+            packs = [
+                p for p in self._reports("pack") if p["batch"] == newest and p["input"] == alias and "filters" in p
+            ]
+            if packs:
+                told = filtering(self._entry, packs)
+                passed = {p["filters"][k]: 0 for p in packs for k in p["route"]}
+                for p in packs:
+                    for k, name in enumerate(p["filters"]):
+                        passed[name] += p["tally"]["passed"][k]
+                calls = {p.name: p.calls - p.extra for p in told.predicates}
+                order = told.routes[0][0].split(" → ") if told.routes else []
+                rows += [(alias, name, calls[name], passed[name]) for name in order]
+            own = [key for key, c in now.items() if c["routes"].get(alias) == route]
+            for stem in route.split(" → "):
+                met = [_met(now.get(k), alias, stem) - _met(before.get(k), alias, stem) for k in own]
+                rows.append((alias, stem, *(int(n) for n in sum(met, np.zeros(2)))))  # type: ignore[arg-type]
+        return pd.DataFrame(rows, columns=["input", "operator", "came", "left"])
+
     def layouts(self) -> pd.DataFrame:
         """The index layout in force of each stem, batch by batch, in the cell with the most work."""
         rows = []
@@ -95,11 +123,10 @@ class JoinHandle:
         return pd.DataFrame(rows, columns=["batch", "stem", "layout"])
 
     def events(self) -> pd.DataFrame:
-        """All decisions: of filters while packing, and of cells."""
+        """All decisions, of filters while packing and of cells, in the order they were reported."""
         rows = [
             {"batch": r["batch"], "partition": r.get("key"), **event}
-            for stage in ("pack", "cell")
-            for r in self._reports(stage)
+            for r in self._reports("pack", "cell")
             for event in r.get("events", ())
         ]
         return pd.DataFrame(rows + self._entry.decisions, columns=EVENT_COLUMNS)
@@ -212,6 +239,12 @@ def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, An
         lines += ["", *routes]
     lines += ["", *_predicates(entry)]
     return "\n".join(lines)
+
+
+def _met(report: dict[str, Any] | None, alias: str, operator: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Rows in and out of an operator that an input's tuples visited, since the query began."""
+    met = report["stats"]["inputs"][alias]["operators"].get(operator) if report is not None else None
+    return np.array([met["rows in"], met["rows out"]], np.float64) if met else np.zeros(2)
 
 
 def _by_batch(reports: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:

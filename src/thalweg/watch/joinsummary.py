@@ -36,8 +36,6 @@ class InputSummary:
     """The probe order that most cells have."""
     filters: Summary | None
     """Its Python predicates, run while packing."""
-    steps: tuple[tuple[str, int, int], ...]
-    """For each stem of that order, the partial results that came to it and that left it."""
 
 
 @dataclass(frozen=True)
@@ -101,26 +99,20 @@ def _input(entry: JoinEntry, i: Input, packs: list[dict[str, Any]], cells: list[
     values = [c["stats"]["inputs"][i.alias] for c in cells]
     came = sum(p["rows"] for p in own) if own else sum(v["rows in"] for v in values)
     judged = [p for p in own if "filters" in p]
-    filters = None
-    if judged:
-        names = judged[0]["filters"]
-        filters = summarise_filters(entry.name, entry.policy, entry.streaming, names, dict.fromkeys(names, ""), judged)
+    filters = filtering(entry, judged) if judged else None
     routes = [c["routes"][i.alias] for c in cells if c["routes"].get(i.alias)]
     route = max(routes, key=routes.count) if routes else ""
     return InputSummary(
         i.alias, window(i), i.is_stream, came, sum(c["stats"]["sources"][i.alias]["late"] for c in cells),
         sum(v["stored"] for v in values), needed(entry, cells, i.alias),
-        sum(v["work"] + v["profiling work"] for v in values), route, filters, _steps(route, values),
+        sum(v["work"] + v["profiling work"] for v in values), route, filters,
     )  # fmt: skip
 
 
-def _steps(route: str, values: list[dict[str, Any]]) -> tuple[tuple[str, int, int], ...]:
-    met = [v["operators"] for v in values]
-    names = [n for n in route.split(" → ") if any(n in m for m in met)]
-    return tuple(
-        (n, *(int(sum(m[n][k] for m in met if n in m)) for k in ("rows in", "rows out")))  # type: ignore[misc]
-        for n in names
-    )
+def filtering(entry: JoinEntry, packs: list[dict[str, Any]]) -> Summary:
+    """The Python predicates of one input, over the given reports of its packing tasks."""
+    names = packs[0]["filters"]
+    return summarise_filters(entry.name, entry.policy, entry.streaming, names, dict.fromkeys(names, ""), packs)
 
 
 def needed(entry: JoinEntry, cells: list[dict[str, Any]], alias: str) -> int:

@@ -13,8 +13,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console, Group
 from rich.live import Live
 
+from thalweg.watch.explain import brief
 from thalweg.watch.handle import query as handle_of
-from thalweg.watch.panel import brief, panel
+from thalweg.watch.panel import panel
 from thalweg.watch.stop import Stop
 
 LOOK = 0.5

@@ -5,7 +5,6 @@ Drawn from the summary of its handle alone, so what is shown is what `explain` a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.watch.explain import microseconds
+from thalweg.watch.explain import brief, microseconds
 from thalweg.watch.handle import QueryHandle
 from thalweg.watch.joinsummary import JoinSummary
 from thalweg.watch.summary import Summary
@@ -29,22 +28,14 @@ def panel(handle: Any, heading: str, *, note: str = "", failed: bool = False) ->
     body: list[RenderableType] = [Text.assemble((handle.name, "bold cyan"), f"   {heading}"), Text("")]
     summary = handle.summary()
     if isinstance(handle, QueryHandle):
-        body += _filters([summary])
+        body += _filters([summary])[:-1]
     else:
         body += _join(summary)
     if note:
         body.append(_line(note))
-    body += _decisions(handle.events())
+    decisions = _decisions(handle.events())
+    body += [Text(""), decisions] if decisions is not None else []
     return Panel(Group(*body), border_style="red" if failed else "cyan")
-
-
-def brief(text: str) -> str:
-    """Predicates without their arguments, in a name or a route.
-
-    >>> brief("dark(f.lands, f.lat) → late(f.delay)")
-    'dark → late'
-    """
-    return re.sub(r"\b([A-Za-z_]\w*)\([^()]*\)", r"\1", text)
 
 
 def savings(filters: Sequence[Summary]) -> str:
@@ -88,7 +79,7 @@ def _filters(filters: Sequence[Summary], owners: Sequence[str] = ()) -> list[Ren
             for route, share in s.routes:
                 table.add_row(Text(f"   {share:.0%} of rows", "dim"), Text(brief(route), "dim"))
     told = savings(filters)
-    return [table, Text(""), *([_line(told)] if told else [])]
+    return [table, Text(""), *([_line(told), Text("")] if told else [])]
 
 
 def _order(s: Summary) -> Sequence[int]:
@@ -126,16 +117,16 @@ def _line(text: str) -> Text:
     return line
 
 
-def _decisions(events: pd.DataFrame) -> list[RenderableType]:
+def _decisions(events: pd.DataFrame) -> RenderableType | None:
     """The last changes of a plan; where there were none, what else was noticed."""
     changes = events[events["before"] != events["after"]]
     shown = (changes if len(changes) else events).tail(DECISIONS)
     if not len(shown):
-        return []
+        return None
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="yellow", no_wrap=True)
     table.add_column(overflow="fold")
     for e in shown.itertuples():
         when = "" if e.batch is None or pd.isna(e.batch) else f"batch {int(float(str(e.batch)))}"
         table.add_row(f"{e.kind}", Text.assemble(brief(str(e.after)), ("  " + when, "dim"), ("\n" + str(e.why), "dim")))
-    return [Text(""), table]
+    return table

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from thalweg.watch import explain, svg
+from thalweg.watch.explain import brief
 
 if TYPE_CHECKING:
     from thalweg.watch.handle import QueryHandle
     from thalweg.watch.joins import JoinHandle
-    from thalweg.watch.joinsummary import JoinSummary
 
 EVENTS_SHOWN = 500
 STYLE = Path(__file__).with_name("report.css")
@@ -148,21 +148,22 @@ def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
         # Counts in reports are totals of their cell: the last of each cell tells all.
         last = stats.sort_values("batch", na_position="first").groupby(["cell", "input"]).tail(1)
         facts |= {
-            "rows in": int(last["rows in"].sum()), "results": handle.results(), "stored": int(last["stored"].sum()),
+            "rows in": int(last["rows in"].sum()), "results": handle.results(), "stored": summary.stored,
             "late": int(last["late"].sum()),
         }  # fmt: skip
         cards = [
             (f"{facts['rows in']:,}", "rows in cells"),
             (f"{facts['results']:,}", "results"),
-            (f"{facts['stored']:,}", "rows stored now"),
-            (f"{int(last['needed'].sum()):,}", "needed by windows"),
+            (f"{facts['stored']:,}", "rows of streams stored now"),
+            (f"{summary.needed:,}", "needed by windows"),
             (f"{facts['late']:,}", "late"),
         ]
         if summary.saved_against_spark is not None:
             facts |= {"calls": summary.calls, "spark calls": summary.spark_calls}
             cards.append((f"{summary.saved_against_spark:.0%}", "of Spark's predicate calls saved"))
-        parts = [_cards(cards), "<h2>Routes</h2>", *_routes(summary), *parts]
-        parts += ["<h2>Over time</h2>", *_join_times(stats, handle.events())]
+        parts = [_cards(cards), "<h2>Routes</h2>", *_routes(handle), *parts]
+        streams = stats[stats["input"].isin([i.alias for i in summary.streams])]
+        parts += ["<h2>Over time</h2>", *_join_times(streams, handle.events())]
         parts += _layout_times(handle.layouts()) + _pack_times(handle.filters(), handle.events())
     if len(stages):
         inside = ["source", "pack", "shuffle", "cell", "sink", "spark"]
@@ -171,19 +172,14 @@ def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
     return "".join(parts), facts
 
 
-def _routes(summary: JoinSummary) -> list[str]:
-    """For each stream its tuples through filters and stems, all since the query began, along the order now in force."""
+def _routes(handle: JoinHandle) -> list[str]:
+    """For each stream its tuples of the newest batch through filters and stems."""
     drawn = []
-    for i in summary.streams:
-        stations: list[tuple[str, float]] = []
-        if i.filters is not None and i.filters.routes:
-            counted = {p.name: float(p.calls - p.extra) for p in i.filters.predicates}
-            stations = [(n, counted[n]) for n in i.filters.routes[0][0].split(" → ")]
-        left = float(i.filters.rows_out) if i.filters is not None else float(i.read)
-        stations += [(name, float(came)) for name, came, _ in i.steps]
-        left = float(i.steps[-1][2]) if i.steps else left
-        if stations:
-            drawn.append(svg.flow(stations, left, label=f"tuples of {i.alias}, {i.window}: filters, then stems"))
+    windows = {i.alias: i.window for i in handle.summary().inputs}
+    for alias, rows in handle.flows().groupby("input", sort=False):
+        stations = [(brief(str(n)), float(c)) for n, c in zip(rows["operator"], rows["came"], strict=True)]
+        label = f"tuples of {alias} [{windows[str(alias)]}] in the newest batch: through filters, then stems"
+        drawn.append(svg.flow(stations, float(rows["left"].iloc[-1]), label=label))
     return drawn
 
 
@@ -199,6 +195,7 @@ def _layout_times(layouts: pd.DataFrame) -> list[str]:
 def _pack_times(filters: pd.DataFrame, events: pd.DataFrame) -> list[str]:
     drawn = []
     for alias, own in filters[filters["batch"].notna()].groupby("input"):
+        own = own.assign(predicate=own["predicate"].map(brief), route=own["route"].map(brief))
         names = list(dict.fromkeys(own["predicate"]))
         if len(names) > 1:
             stats = own.assign(x=own["batch"], partition=own["task"])

@@ -206,7 +206,8 @@ class _Frame:
         y = self.height - 8
         inside = sorted({ceil(self.x0), round((self.x0 + self.x1) / 2), floor(self.x1)})
         return [
-            f'<text class="tick" x="{self.x(v):.1f}" y="{y}" text-anchor="middle">batch {v:g}</text>' for v in inside
+            f'<text class="tick" x="{self.x(v):.1f}" y="{y}" text-anchor="{_anchor(self.x(v))}">batch {v:g}</text>'
+            for v in inside
         ]
 
     def mark(self, x: float, title: str) -> str:
