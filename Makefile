@@ -32,7 +32,7 @@ bench: setup  ## benchmarks against other engines; results in benchmarks/*/resul
 	$(BIN)/python -m benchmarks.spark_joins
 
 docs: setup  ## the documentation as a site, in out/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
