@@ -93,24 +93,11 @@ class FilterTask:
     def _report(self, cell: FilterCell) -> dict[str, Any]:
         task = TaskContext.get()
         batch = task.getLocalProperty("streaming.sql.batchId") if task else None
-        explanation = cell.policy.explain()
         return {
             "batch": int(batch) if batch is not None else None,
             "partition": task.partitionId() if task else 0,
             "pid": os.getpid(),
-            "tally": cell.tally.record(),
-            "events": [e.record() for e in cell.events],
-            "route": list(cell.frozen if isinstance(cell.frozen, Route) else cell.policy.plan.route),
-            "version": cell.policy.plan.version,
-            "classes": []
-            if isinstance(cell.frozen, Route) or len(explanation.routes) < 2
-            else [
-                {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate}
-                for r in explanation.routes
-            ],
-            "tree": "" if isinstance(cell.frozen, Route) else explanation.tree,
-            "why": "frozen" if cell.frozen else explanation.why,
-            "to_change": "thaw()" if cell.frozen else explanation.to_change,
+            **cell.record(),
             "learned": None if cell.frozen else optimize.prior(cell.policy),
         }
 
