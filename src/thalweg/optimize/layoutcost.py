@@ -88,7 +88,8 @@ class Workload:
         if self.evenness is None:
             return -layouts.astype(float)
         shares = np.log2(np.maximum(np.asarray(self.evenness, float), 1e-12))
-        return shares[np.arange(self.attributes), np.minimum(layouts, shares.shape[1] - 1)]
+        left: Floats = shares[np.arange(self.attributes), np.minimum(layouts, shares.shape[1] - 1)]
+        return left
 
     def cost(self, bits: Sequence[int]) -> float:
         """C_D of one layout; the same as `costs`, without arrays."""
