@@ -14,7 +14,7 @@ setup: .venv/ready  ## Python environment and Java
 	@tools/setup.sh "$(PYTHON)"
 	@touch $@
 
-demo: setup  ## a drifting intrusion-detection stream on local Spark
+demo: setup  ## flights joined with the weather, then intrusion detection, on local Spark
 	@$(BIN)/thalweg demo
 
 test: setup  ## lint, types and the test suite
@@ -32,7 +32,7 @@ bench: setup  ## benchmarks against other engines; results in benchmarks/*/resul
 	$(BIN)/python -m benchmarks.spark_joins
 
 docs: setup  ## the documentation as a site, in out/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

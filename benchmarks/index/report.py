@@ -10,7 +10,7 @@ from benchmarks.index.contenders import Pass
 
 SHOWN = (
     "bits, equal shares", "bits, best static (hindsight)", "bits, best of each phase (oracle)", "amri",
-    "amri partial", "amri continuous partial", "hashes 3", "hash for each pattern",
+    "amri partial", "amri-paper", "hashes 3", "hash for each pattern",
 )  # fmt: skip
 
 
@@ -19,7 +19,9 @@ def markdown(record: dict[str, Any]) -> str:
         "# Layouts that follow the access patterns",
         "",
         "Made by `python -m benchmarks.index`. Work is buckets looked up plus candidates examined, profiling included:",
-        "counted, not timed. CPU is of one pass on a shared machine and only tells orders of magnitude.",
+        "counted, not timed, as are hashes and rows entered or moved. CPU is of one pass on a shared machine and only tells",
+        "orders of magnitude; the tuner's share is that of processor time in one process, for `amri` the median of three",
+        'passes. `amri` is what `index="amri"` gives; `amri-paper` has the paper\'s settings.',
         "",
         f"## {record['workload']}: selectivities change every 5 s, windows of 10 s",
         "",
@@ -46,39 +48,50 @@ def markdown(record: dict[str, Any]) -> str:
 
 def _table(entries: list[dict[str, Any]], against: str) -> list[str]:
     return [
-        f"| index | work, M | {against} | CPU s | tuner's share of CPU | index kB | rows moved | changes |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        f"| index | work, M | {against} | candidates, M | buckets, M | hashes, M | rows entered, M | rows moved | index kB "
+        "| changes | CPU s | tuner's share of CPU |",
+        "|---|" + 11 * "---:|",
         *[
-            f"| {e['name']} | {e['work'] / 1e6:,.2f} | {e['against']:.2f} | {e['cpu']:.2f} | {e['tuning share']:.1%} | "
-            f"{e['index bytes'] / 1000:,.0f} | {e['moved']:,} | {e['changes']} |"
+            f"| {e['name']} | {e['work'] / 1e6:,.2f} | {e['against']:.2f} | {e['candidates'] / 1e6:,.2f} | "
+            f"{e['buckets'] / 1e6:,.2f} | {e['hashes'] / 1e6:,.2f} | {e['entries'] / 1e6:,.2f} | {e['moved']:,} | "
+            f"{e['index bytes'] / 1000:,.0f} | {e['changes']} | {e['cpu']:.2f} | {_share(e)} |"
             for e in entries
         ],
     ]
 
 
+def _share(entry: dict[str, Any]) -> str:
+    """Hindsight and what never changes have no tuner worth timing."""
+    return f"{entry['tuning share']:.1%}" if entry["name"].startswith(("amri", "hashes")) else ""
+
+
 def targets(record: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """What was asked for, what came out, and whether that is enough."""
     by_name = {e["name"]: e for e in record["drifting"]}
-    ours = [e for e in record["drifting"] if e["name"].startswith("amri")]
-    best = min(ours, key=lambda e: e["work"])
-    default, three = by_name["amri"], by_name["hashes 3"]
+    ours, paper, three = by_name["amri"], by_name["amri-paper"], by_name["hashes 3"]
+    oracle = next(e for e in record["drifting"] if "oracle" in e["name"])
     stable = {e["name"]: e for e in record["stable"]}["amri"]
     return [
         (
-            "AMRI as it is by default: at most 1.2 × the oracle's work",
-            f"{default['against']:.2f} ×",
-            default["against"] <= 1.2,
+            "`amri`: at most 1.2 × the oracle's work (candidates and buckets) after warm-up",
+            f"{ours['against']:.2f} ×",
+            ours["against"] <= 1.2,
         ),
-        (f"the best of its settings ({best['name']}): the same", f"{best['against']:.2f} ×", best["against"] <= 1.2),
+        (
+            "the same, of its candidates alone",
+            f"{ours['candidates against']:.2f} ×; it looks up {ours['buckets'] / oracle['buckets']:.2f} × the buckets",
+            ours["candidates against"] <= 1.2,
+        ),
+        ("`amri-paper`, the paper's settings: the same", f"{paper['against']:.2f} ×", paper["against"] <= 1.2),
         (
             "less index memory than three hash indexes",
-            f"{default['index bytes'] / 1000:,.0f} kB against {three['index bytes'] / 1000:,.0f} kB",
-            default["index bytes"] < three["index bytes"],
+            f"{ours['index bytes'] / 1000:,.0f} kB against {three['index bytes'] / 1000:,.0f} kB",
+            ours["index bytes"] < three["index bytes"],
         ),
         (
-            "assessment and selection at most 2 % of CPU",
-            ", ".join(f"{e['name']} {e['tuning share']:.1%}" for e in ours),
-            all(e["tuning share"] <= 0.02 for e in ours),
+            "`amri`: assessment and selection at most 2 % of CPU",
+            f"{ours['tuning share']:.1%}",
+            ours["tuning share"] <= 0.02,
         ),
         (
             "stable access patterns: tuning at most 1 % of CPU",

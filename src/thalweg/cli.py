@@ -22,13 +22,16 @@ app.add_typer(lab, name="lab")
 
 @app.command()
 def demo(
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller stream: under a minute.")] = False,
-    policy: Annotated[str, typer.Option(help="Who decides the order of the predicates.")] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller streams: under a minute.")] = False,
+    policy: Annotated[str, typer.Option(help="Who decides the orders.")] = "auto",
+    only: Annotated[str | None, typer.Option(help="One part: flights or intrusions.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write the live view at its end to this SVG file.")] = None,
+    tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
 ) -> None:
-    """Watch six costly predicates find their order on a drifting intrusion-detection stream, on local Spark."""
+    """Watch orders follow the data on local Spark: flights joined with the weather, then intrusion detection."""
     from thalweg.demo.run import main
 
-    _end(lambda: main(quick, policy))
+    _end(lambda: main("tiny" if tiny else "quick" if quick else "full", policy, only, picture))
 
 
 AppFile = Annotated[Path, typer.Argument(help="The application: streams, tables, functions, queries, sinks.")]

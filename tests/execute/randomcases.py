@@ -191,7 +191,7 @@ def random_options(case: Case, random: np.random.Generator) -> dict[str, Any]:
     for e in case.entries:
         layouts[e.alias] = str(random.choice(["hash", "bits"]))
     return {
-        "policy": str(random.choice(["written", "lottery", "chaos", "chaos", "auto", "agreedy"])),
+        "policy": str(random.choice(["written", "lottery", "chaos", "chaos", "auto", "agreedy", "cbr", "mesh"])),
         "seed": int(random.integers(0, 1000)),
         "layout": layouts,
         "slice_rows": int(random.choice([1, 2, 5, 1024])),

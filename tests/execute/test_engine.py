@@ -23,7 +23,7 @@ from thalweg.execute.index import Layout
 from thalweg.query.bind import bind
 from thalweg.query.query import Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window
 
-POLICIES = ["written", "lottery", "chaos", "agreedy", "auto"]
+POLICIES = ["written", "lottery", "chaos", "agreedy", "auto", "cbr", "mesh"]
 
 
 def stream(time: pa.DataType | None = None, **columns: pa.DataType) -> Source:

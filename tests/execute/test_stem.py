@@ -170,6 +170,19 @@ def test_rows_that_expire_out_of_order_are_squeezed_out() -> None:
     assert stem.gather("v", rows).to_pylist() == [f"t{t}" for t in cells[rows, NEWEST]]
 
 
+def test_a_slow_stream_does_not_keep_what_has_expired() -> None:
+    stem = Stem("s", 1, {"v": pa.string()}, length=10)
+    names = read(pa.array([f"t{t}" for t in range(0, 2000, 5)]))
+    for at in range(0, 400, 20):  # far fewer than make a slice
+        stem.build(timed([5 * t for t in range(at, at + 20)]), {"v": names}, np.arange(at, at + 20))
+        stem.evict(horizon := 5 * (at + 20))
+        living = [5 * t for t in range(at + 20) if 5 * t + 40 >= horizon]
+        assert set(living) <= set(stored_times(stem))
+        assert stem.rows < 64 + len(living)
+    rows = np.concatenate([np.arange(s.start, s.start + s.rows) for s in stem.slices])
+    assert stem.gather("v", rows).to_pylist() == [f"t{t}" for t in stem.view((0,)).cells[rows, NEWEST]]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_row_orders_tell_when_each_tuple_leaves(seed: int) -> None:
     random = np.random.default_rng(seed)

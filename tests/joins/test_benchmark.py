@@ -115,7 +115,7 @@ def test_ratios_are_formed_by_pairs():
     assert ratio(Timing("slow", wall=[2.0, 40.0, 6.0]), Timing("fast", wall=[1.0, 20.0, 2.0])) == 2.0
 
 
-@pytest.mark.parametrize("policy", ["mesh", "cbr"])
+@pytest.mark.parametrize("policy", ["mesh", "cbr", "auto"])
 def test_kinds_of_tuples_want_routes_of_their_own(policy):
     """At least 1.5 times less probe work than the best single order, learning included, and the same results."""
     w = workloads.kinds(40_000)

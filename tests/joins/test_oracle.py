@@ -72,7 +72,7 @@ def test_cases_cover_what_they_promise():
         seen["disorder"] += any(t != sorted(t) for t in times)
     promised = (
         *(f"inputs {n}" for n in range(2, 7)), "chain", "star", "clique", "cycle", "tree", "cross", "written",
-        "lottery", "chaos", "auto", "agreedy", "hash", "bits", "mixed", "range", "now", "unbounded", "rows",
+        "lottery", "chaos", "auto", "agreedy", "cbr", "mesh", "hash", "bits", "mixed", "range", "now", "unbounded", "rows",
         "partition", "table", "int32", "int64", "string", "decimal128(10, 2)", "decimal128(12, 3)", "date32[day]",
         "double", "Compare", "Between", "Among", "Call", "Not", "Or", "Push", "Advance", "Restart", "self-join",
         "late", "empty batch", "null", "ties", "disorder",

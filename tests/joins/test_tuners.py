@@ -22,6 +22,7 @@ from thalweg.optimize.migrate import MIGRATIONS
 from thalweg.optimize.schedule import SCHEDULES
 from thalweg.optimize.tuner import IndexTuner, make
 from thalweg.plan.layout import Layout
+from thalweg.profile.stemfacts import Probe, StemFacts
 from thalweg.query.bind import bind
 from thalweg.query.query import Source
 from thalweg.testing.joinrun import run
@@ -32,7 +33,7 @@ EVERY = list(product(ASSESSMENTS, SCHEDULES, MIGRATIONS))
 
 def hasty(assessment: str, schedule: str, migration: str, **options: Any) -> Amri:
     """Decides every few requests and for any gain, so that small cases see many layouts."""
-    return Amri(assessment, schedule, migration, window=6, period=12, gain=0.0, **options)
+    return Amri(assessment, schedule, migration, window=6, period=12, gain=0.0, patience=0, budget=None, **options)
 
 
 def check(seed: int, oracle: Any, tuner: Callable[[], IndexTuner]) -> int:
@@ -109,7 +110,7 @@ def rows(*tables: pa.Table) -> list[tuple[int, ...]]:
 
 TUNERS = {
     "cdia": lambda: Amri(window=300, period=600, migration="partial", gain=0.0),
-    "hashes": lambda: Amri(window=300, period=600, hashes=2, migration="all"),
+    "hashes": lambda: Amri("sria", window=300, period=600, hashes=1, gain=0.0, insurance=0.0, patience=0),
     "chaos": lambda: ChaosTuner(3),
 }
 
@@ -130,7 +131,7 @@ def test_a_restart_changes_neither_answers_nor_decisions(name: str) -> None:
     assert rows(*wanted) == rows(*straight) == rows(first, second)
     told = [e for e in [*before, *other.drain()] if e.kind == "index"]
     assert told == [e for e in whole.drain() if e.kind == "index"]
-    assert len(told) > 3
+    assert len(told) >= 3
     assert {s.input.alias: s.stem.layouts() for s in whole.stages} == {
         s.input.alias: s.stem.layouts() for s in other.stages
     }
@@ -142,7 +143,7 @@ def test_a_tuning_is_an_event_with_both_layouts_and_their_costs() -> None:
     told = [event for event in e.drain() if event.kind == "index"]
     assert told
     for event in told:
-        assert event.estimate_after < event.estimate_before
+        assert event.estimate_after <= event.estimate_before
         assert "bits" in event.after
         assert event.before.split(":")[0] == event.after.split(":")[0]
         assert "requests" in event.why
@@ -155,8 +156,10 @@ def test_indexes_show_patterns_and_what_other_layouts_would_cost() -> None:
     assert set(views) == set("rst")
     for view in views.values():
         assert sum(share for _, share in view.patterns) == pytest.approx(1.0, abs=0.15)
-        assert len(view.alternatives) == 3
-        assert dict(view.alternatives)[view.alternatives[2][0]] > 1  # no index costs more
+        others = dict(view.alternatives)
+        assert len(others) == 4
+        assert others["no index"] > 1
+        assert next(times for name, times in others.items() if name.startswith("best now")) <= 1 + 1e-9
     assert engine().indexes()["r"].layout == "hash for each pattern"
     assert e.stats()["inputs"]["r"]["index bytes"] > 0
 
@@ -191,9 +194,101 @@ def test_a_budget_of_memory_holds_for_all_stems_together() -> None:
     assert sum(4 * 2 ** sum(s.stem.layout.bits) for s in e.stages) <= 2 * 4 * 48
 
 
-@pytest.mark.parametrize("name", ["amri", "amri csria triggered all", "hashes 3", "hashes 2 dia partial", "chaos"])
+@pytest.mark.parametrize(
+    "name", ["amri", "amri csria triggered all", "amri-paper", "hashes 3", "hashes 2 dia partial", "chaos"]
+)
 def test_tuners_by_name(name: str) -> None:
     assert make(name).name == name
+
+
+def test_the_papers_settings_have_a_name() -> None:
+    ours, paper, mixed = make("amri"), make("amri-paper"), make("amri-paper triggered")
+    assert isinstance(ours, Amri)
+    assert isinstance(paper, Amri)
+    assert isinstance(mixed, Amri)
+    assert (ours.assessment, ours.schedule, ours.migration) == ("cdia-highest", "continuous", "all")
+    assert (paper.assessment, paper.schedule, paper.migration) == ("cdia-highest", "hybrid", "nothing")
+    assert (paper.epsilon, paper.theta, paper.insurance, paper.patience, paper.budget) == (0.05, 0.1, 0.0, 0, None)
+    assert (mixed.schedule, mixed.migration) == ("triggered", "nothing")
+
+
+def turns(tuner: Amri, count: int, mask: int, work: float) -> tuple[int, list[Layout]]:
+    """So many observations of 1,000 requests; returns how many selections were made, and the layouts chosen."""
+    before, chosen = tuner.tunings, []
+    even = [[2.0**-b for b in range(21)]] * 2
+    for _ in range(count):
+        tuner.observe([Probe("r", mask, 1_000, work, 10)])
+        chosen += [c.layout for c in tuner.propose(lambda _: StemFacts(("k", "l"), 1_000, 9, 1, lambda: even))]
+    return tuner.tunings - before, chosen
+
+
+def test_selections_are_paid_from_a_share_of_the_work() -> None:
+    free = Amri(window=1_000, patience=0, budget=None)
+    bounded = Amri(window=1_000, patience=0, budget=0.01)
+    for tuner in (free, bounded):
+        tuner.begin({"r": 2})
+    assert turns(free, 200, 0b10, 1e5)[0] == 200
+    # A turn is priced at 1,000 requests and 100,000 units of work: 0.45 ms, of which a hundredth is 4.5 us.
+    made, chosen = turns(bounded, 200, 0b10, 1e5)
+    assert 4 <= made <= 4 + 200 * 4.5e-6 / 300e-6 + 1
+    assert chosen[0].bits[0] > chosen[0].bits[1]
+    # More work pays for more.
+    assert turns(bounded, 200, 0b10, 1e7)[0] > 5 * made
+
+
+def test_a_stem_rests_while_nothing_changes_and_wakes_when_patterns_do() -> None:
+    tuner = Amri(window=1_000, budget=None)
+    tuner.begin({"r": 2})
+    assert turns(tuner, 100, 0b10, 0.0)[0] < 15
+    assert tuner.resting
+    made, chosen = turns(tuner, 2, 0b01, 0.0)
+    assert made >= 1
+    assert chosen[-1].bits[1] > chosen[-1].bits[0]
+
+
+# --- deletion: the earliest partition number --------------------------------------------------------------------------
+
+LAST_ROWS = """
+    SELECT r.ts AS a, s.ts AS b FROM r [ROWS 60], s [RANGE 90 MILLISECONDS] WHERE r.k = s.k
+"""
+
+
+def _unsafe_deletions(ahead: int = 0) -> tuple[int, int, list[tuple[int, ...]]]:
+    """Slices dropped, those of them that a tuple under way (one that waits) may still search, and the rows found."""
+    e = Engine(
+        bind(LAST_ROWS, {n: Source(SCHEMA, time="ts", unit="ms") for n in "rs"}), slice_rows=16,
+        tuner=Amri(window=100, period=200, migration="partial", gain=0.0, budget=None),
+    )  # fmt: skip
+    if ahead:
+        horizon = e._horizon
+        e._horizon = lambda stage: horizon(stage) + ahead  # type: ignore[method-assign]
+    random = np.random.default_rng(11)
+    found, dropped, unsafe = [], 0, 0
+    for at in range(0, 1_500, 30):
+        for name in "rs":
+            keys = {c: random.integers(0, 40, 30) for c in ("k", "l")}
+            found.append(e.push(name, pa.table({"ts": np.arange(at, at + 30), **keys})))
+        before = {(s.input.alias, p.number): p.expiry for s in e.stages for p in s.stem.slices}
+        # One stream is far ahead: its tuples wait for the other.
+        found.append(e.advance({"r": at + 30, "s": max(at - 200, 0)}))
+        after = {(s.input.alias, p.number) for s in e.stages for p in s.stem.slices}
+        gone = before.keys() - after
+        dropped += len(gone)
+        unsafe += sum(e._waiting(alias, before[alias, number]) > 0 for alias, number in gone)
+    found.append(e.close())
+    assert all(s.stem.index_bytes == 0 for s in e.stages)
+    return dropped, unsafe, rows(*found)
+
+
+def test_a_slice_and_its_index_go_only_when_no_tuple_under_way_may_search_them() -> None:
+    dropped, unsafe, found = _unsafe_deletions()
+    assert dropped > 20
+    assert unsafe == 0
+    assert len(found) > 100
+    # Dropped sooner than the rule allows, this test notices, and so do the results.
+    _, too_soon, fewer = _unsafe_deletions(ahead=150)
+    assert too_soon > 0
+    assert len(fewer) < len(found)
 
 
 @pytest.mark.parametrize("name", ["", "bits", "hashes", "amri fast", "amri sria dia", "chaos all"])

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from thalweg import optimize
 from thalweg.execute.batch import Batch
+from thalweg.execute.filtercell import FilterCell
+from thalweg.execute.filters import Filter
 from thalweg.lab.simulate import best_order, order_work, run, travel
 from thalweg.optimize.auto import LEARNING_CLASSES, LOSS, PRICING, SEARCH, TEACHING, TUITION, Auto
 from thalweg.optimize.contest import Contest
+from thalweg.optimize.mesh import ClassState, Mesh
 from thalweg.plan import Operator, Pipeline, Route
+from thalweg.plan.tree import Comparison, Tree
 from thalweg.profile.visits import Visits
 
 
@@ -316,3 +323,53 @@ def test_an_elaborate_plan_must_beat_the_simpler_one() -> None:
     assert contest.winner("agreedy", 40, 3.0, 0.03) is None
     contest._valid["mesh"] = 10
     assert contest.saving("mesh", "written").tuples == 10
+
+
+def by_kind(rows: int, seed: int) -> tuple[np.ndarray, pa.RecordBatch]:
+    """Two kinds of tuples that want opposite orders; ten columns, of which one tells."""
+    random = np.random.default_rng(seed)
+    kind = random.integers(0, 2, rows)
+    bits = random.random((rows, 4)) < np.where(kind[:, None] == 0, [0.05, 0.9, 0.9, 0.9], [0.9, 0.9, 0.9, 0.05])
+    return bits, pa.record_batch({"kind": kind, **{f"c{j}": random.random(rows) for j in range(9)}})
+
+
+def test_what_a_new_worker_is_given_is_small_and_enough_to_go_on_by_class() -> None:
+    bits, table = by_kind(12_000, seed=3)
+    pipeline = Pipeline("s", tuple(Operator(f"f{i + 1}") for i in range(4)))
+    policy = Auto(pipeline, 3)
+    for number, start in enumerate(range(0, len(bits), 1000)):
+        piece = bits[start : start + 1000]
+        rusters = policy.route(Batch(table.slice(start, 1000), number))
+        policy.observe(Visits(number, 1000, tuple(travel(piece, np.full(4, 1e-3), r) for r in rusters)))
+    assert policy.classed
+    prior = json.dumps(optimize.prior(policy))
+    assert len(prior) < 8_000 < len(json.dumps(policy.snapshot()))
+    fresh = Auto(pipeline, 4)
+    fresh.restore(json.loads(prior))
+    assert fresh.plan == policy.plan
+    batch = Batch(table.slice(0, 1000))
+    for one, two in zip(policy.assign(batch), fresh.assign(batch), strict=True):
+        assert one.route == two.route
+        assert one.rows.tolist() == two.rows.tolist()
+    rusters = fresh.route(batch)
+    fresh.observe(Visits(0, 1000, tuple(travel(bits[:1000], np.full(4, 1e-3), r) for r in rusters)))
+    assert len(fresh.plan.routes) > 1
+
+
+def test_frozen_classes_keep_their_routes_and_teach_nothing() -> None:
+    kind = np.arange(2000) % 2
+    filters = [Filter("a", lambda kind: kind == 0, ("kind",)), Filter("b", lambda kind: kind == 1, ("kind",))]
+    pipeline = Pipeline("s", (Operator("a"), Operator("b")))
+    mesh = Mesh(pipeline, 1)
+    mesh.attributes.look(pa.record_batch({"kind": kind[:0]}))
+    mesh.classifier = Tree(test=Comparison(0, 0.5), yes=Tree(0), no=Tree(1))
+    mesh.states = [ClassState(Route(order), np.full(2, 0.5), np.ones(2)) for order in ((1, 0), (0, 1))]
+    mesh.settle()
+    learned = mesh.snapshot()
+    cell = FilterCell(pipeline, filters, mesh, frozen="classes")
+    assert cell.feed(pa.record_batch({"kind": kind})).num_rows == 0
+    assert cell.tally.calls == [1000, 1000], "each kind meets only the predicate that drops it"
+    assert mesh.snapshot() == learned
+    cell = FilterCell(pipeline, filters, mesh, frozen=Route((0, 1)))
+    cell.feed(pa.record_batch({"kind": kind}))
+    assert cell.tally.calls == [2000, 1000]

@@ -198,3 +198,62 @@ def test_a_trace_is_the_same_from_the_fabric_and_from_the_simulation():
         assert [a.tolist() for a in real.left] == [b.tolist() for b in simulated.left]
         assert [len(a) for a in real.left] == [v.rows_out for v in real.visits]
     assert travel(bits, np.ones(3), Ruster(None, Route((0, 1, 2)))).left is None
+
+
+def corners(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """A chessboard of two squares a side: neither attribute alone tells anything."""
+    random = np.random.default_rng(seed)
+    a, b = random.random((2, rows))
+    label = ((a < 0.5) ^ (b < 0.5)).astype(int)
+    bits = random.random((rows, 2)) < np.array([[0.05, 0.95], [0.95, 0.05]])[label]
+    return bits, label, {"a": a, "b": b, "noise": random.random(rows)}
+
+
+def test_two_attributes_tell_together_what_none_tells_alone():
+    bits, label, columns = corners(40_000, seed=21)
+    single, paired = (CBR(pipeline(2), seed=21, pairs=pairs) for pairs in (False, True))
+    for policy in (single, paired):
+        drive(policy, bits, columns, [1.0] * 2)
+    assert single.table.used == []
+    assert {paired.content.name(j) for j in paired.table.used} == {"a & b"}
+    knowing = sum(best_order(bits[label == c], [1.0] * 2)[1] for c in (0, 1))
+    late = run("cbr", bits, [1.0] * 2, seed=21, columns=columns, pairs=True).useful[20:].sum()
+    assert late < 1.3 * knowing / 2, "the middle cells of the coarse grid lie across the border"
+    assert run("cbr", bits, [1.0] * 2, seed=21, columns=columns).useful[20:].sum() > 1.35 * knowing / 2
+    fresh = CBR(pipeline(2), seed=21, pairs=True)
+    fresh.restore(paired.snapshot())
+    assert fresh.explain() == paired.explain()
+
+
+def test_a_single_attribute_is_preferred_to_a_pair_that_tells_no_more():
+    bits, columns = stream(TABLE_1, 40_000, seed=22)
+    policy = CBR(pipeline(3), seed=22, pairs=True)
+    drive(policy, bits, columns, [1.0] * 3)
+    assert policy.content.name(policy.table.attribute[1]) == "attrC"
+
+
+def test_for_joins_the_variance_of_matches_tells():
+    """Every tuple has a match with both stems, so passing tells nothing; kinds differ in how many matches they have."""
+    random = np.random.default_rng(23)
+    stems = Pipeline("s", (Operator("t", "stem"), Operator("u", "stem")))
+    policy = CBR(stems, seed=23, benefit=False)
+    for _ in range(12):
+        kind = random.integers(0, 2, 60)
+        rows = pa.record_batch({"noise": random.integers(0, 50, 60), "kind": kind})
+        matches = np.where(kind[:, None] == 0, [1, 6], [6, 1]) + random.integers(0, 2, (60, 2))
+        values = policy.look(Batch(rows))
+        policy.consider(values, matches.astype(np.int8))
+    assert {policy.attributes.names[j] for j in policy.table.used} == {"kind"}
+    told = {label: r.operators for label, r in policy.plan.routes.items()}
+    assert told == {"kind 0": (0, 1), "kind 1": (1, 0)}
+    assert any("share of the variance" in e.why for e in policy.drain())
+
+
+def test_matches_that_content_does_not_tell_give_no_classes():
+    random = np.random.default_rng(24)
+    stems = Pipeline("s", (Operator("t", "stem"), Operator("u", "stem")))
+    policy = CBR(stems, seed=24, benefit=False)
+    for _ in range(40):
+        values = policy.look(Batch(pa.record_batch({"a": random.integers(0, 50, 60), "b": random.random(60)})))
+        policy.consider(values, random.poisson(2.0, (60, 2)).astype(np.int8))
+    assert policy.table.used == []

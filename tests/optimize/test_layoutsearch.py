@@ -14,7 +14,7 @@ from thalweg.optimize.layoutcost import Prices, Workload
 from thalweg.optimize.layoutsearch import climb, exhaustive, select, space
 from thalweg.profile.cdia import Cdia
 from thalweg.profile.csria import Csria
-from thalweg.profile.evenness import shares
+from thalweg.profile.evenness import FINE, agreement, mixed, shares
 from thalweg.profile.patterns import attributes_of
 from thalweg.profile.sria import Sria
 
@@ -151,19 +151,21 @@ def test_a_budget_below_the_least_is_refused() -> None:
 
 def test_bits_of_mixed_hashes_are_even_and_uneven_values_are_noticed() -> None:
     random = np.random.default_rng(2)
-    mixed = {
-        name: np.array([kernels.mix(int(v)) for v in values])
-        for name, values in {
-            "many": random.integers(0, 1 << 40, 4_000),
-            "counted": np.arange(4_000),
-            "few": random.integers(0, 50, 4_000),
-            "frequent": np.where(random.random(4_000) < 0.5, 7, random.integers(0, 1 << 40, 4_000)),
-        }.items()
+    values = {
+        "many": random.integers(0, 1 << 40, 4_000),
+        "counted": np.arange(4_000),
+        "few": random.integers(0, 50, 4_000),
+        "frequent": np.where(random.random(4_000) < 0.5, 7, random.integers(0, 1 << 40, 4_000)),
     }
+    keys = np.stack(list(values.values()), axis=1)
+    agree = np.empty((4, FINE + 1), np.int64)
+    kernels.agreement(keys, np.empty(1 << FINE, np.int64), agree)
+    assert agree.tolist() == agreement(mixed(keys)).tolist()
+    found = dict(zip(values, shares(agree, 4_000, 12), strict=True))
     for name in ("many", "counted"):
-        assert shares(mixed[name], 8) == pytest.approx([2.0**-b for b in range(9)], rel=0.25), name
-    assert shares(mixed["few"], 12)[12] == pytest.approx(1 / 50, rel=0.1)
-    assert shares(mixed["frequent"], 12)[12] == pytest.approx(0.25, rel=0.1)
+        assert found[name][:9] == pytest.approx([2.0**-b for b in range(9)], rel=0.25), name
+    assert found["few"][12] == pytest.approx(1 / 50, rel=0.1)
+    assert found["frequent"][12] == pytest.approx(0.25, rel=0.1)
 
 
 def test_candidates_follow_the_attributes_known() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,8 +12,10 @@ from thalweg.execute.batch import Batch
 from thalweg.lab.simulate import best_order, run, travel
 from thalweg.optimize.mesh import Mesh
 from thalweg.optimize.meshsearch import STARTS
-from thalweg.plan import Operator, Pipeline
+from thalweg.plan import Operator, Pipeline, Route
+from thalweg.plan.uncertain import Uncertain
 from thalweg.profile.visits import Visits
+from thalweg.testing import checks
 
 CHESS = np.array([[0.05, 0.9, 0.8], [0.9, 0.05, 0.8]])
 
@@ -144,3 +148,79 @@ def test_explanation_has_the_tree_shares_and_estimates():
     assert all(1 <= r.estimate < 2 for r in told.routes)
     assert told.tree.count("→") >= 4
     assert "search" in told.to_change
+
+
+def tied(rows: int, seed: int) -> np.ndarray:
+    """The first filter drops most; of the two behind it none is better."""
+    return np.random.default_rng(seed).random((rows, 3)) < [0.2, 0.5, 0.5]
+
+
+def test_operators_that_tie_are_left_to_the_lottery():
+    policy = Mesh(pipeline(3), seed=11, uncertain=0.1)
+    rng = np.random.default_rng(11)
+    table = pa.record_batch({"x": rng.random(40_000)})
+    bits = tied(40_000, 11)
+    orders: dict[tuple[int, ...], int] = {}
+    for number, start in enumerate(range(0, 40_000, 500)):
+        rusters = policy.route(Batch(table.slice(start, 500), number))
+        piece = bits[start : start + 500]
+        policy.observe(Visits(number, 500, tuple(travel(piece, np.ones(3), r) for r in rusters)))
+        if policy.states[0].token is not None:
+            order = rusters[0].route.operators
+            orders[order] = orders.get(order, 0) + 1
+    assert policy.states[0].token == Uncertain(((0,), tuple(policy.states[0].route.operators[1:])))
+    assert "f1 → f2|f3" in policy.why() or "f1 → f3|f2" in policy.why()
+    assert min(orders[0, 1, 2], orders[0, 2, 1]) > 0.25 * sum(orders.values()), orders
+    assert set(orders) == {(0, 1, 2), (0, 2, 1)}, "what is decided stays decided"
+
+
+def test_the_wheel_turns_to_the_operator_that_drops_more():
+    policy = Mesh(pipeline(2), seed=12, uncertain=0.1)
+    policy.states[0].token = Uncertain(((0, 1),))
+    policy.states[0].route = Route((0, 1))
+    bits = np.random.default_rng(12).random((40_000, 2)) < [0.95, 0.4]
+    first = []
+    for number, start in enumerate(range(0, 40_000, 400)):
+        rusters = policy._rusters(None, None, 400, draw=True)
+        first.append(rusters[0].route.operators[0])
+        policy.observe(Visits(number, 400, tuple(travel(bits[start : start + 400], np.ones(2), r) for r in rusters)))
+    assert 0 in first[:20], "equal slices to begin with"
+    assert first[20:].count(1) > 0.8 * len(first[20:])
+
+
+def test_without_the_option_nothing_is_drawn():
+    policy = Mesh(pipeline(3), seed=11)
+    drive(policy, tied(20_000, 11), {"x": np.random.default_rng(11).random(20_000)})
+    assert all(s.token is None for s in policy.states)
+
+
+@dataclass
+class Undecided(Mesh):
+    """Leaves nearly everything to the lottery."""
+
+    uncertain: float = 0.9
+
+
+@pytest.mark.parametrize(
+    "check", [c for c in checks(Undecided) if any(w in c.__name__ for w in ("snapshot", "allowed", "split", "pure", "same"))],
+    ids=lambda c: c.__name__,
+)  # fmt: skip
+def test_uncertain_routes_conform(check):
+    check()
+
+
+def test_a_search_beside_execution_ends_in_the_same_classes():
+    bits, label, columns = squares(30_000, seed=3)
+    policy = Mesh(pipeline(3), seed=3, beside=True)
+    table, work = pa.record_batch(columns), []
+    for number, start in enumerate(range(0, 30_000, 1000)):
+        rusters = policy.route(Batch(table.slice(start, 1000), number))
+        if policy._pending is not None:
+            assert len(policy.plan.routes) == 1 or policy.searched, "execution goes on with the plan it has"
+            policy._pending.result(timeout=60)  # so that the test does not depend on which thread is faster
+        piece = bits[start : start + 1000]
+        visits = Visits(number, 1000, tuple(travel(piece, np.ones(3), r) for r in rusters))
+        policy.observe(visits)
+        work.append(visits.seconds)
+    assert len(policy.plan.routes) == 2
+    assert sum(work[15:]) < 1.12 * class_oracle(bits[15_000:], label[15_000:])

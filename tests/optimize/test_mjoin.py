@@ -202,8 +202,9 @@ def keyed(times: Iterable[int], keys: Iterable[int]) -> pa.Table:
 
 def policy_of(engine: Engine, alias: str) -> MJoinGreedy:
     found = next(s.policy for s in engine.stages if s.input.alias == alias)
-    assert isinstance(found, MJoinGreedy)
-    return found
+    greedy = getattr(found, "greedy", found)  # `auto` stands on it
+    assert isinstance(greedy, MJoinGreedy)
+    return greedy
 
 
 def test_fan_outs_are_measured_given_what_was_joined_before() -> None:

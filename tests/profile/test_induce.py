@@ -1,4 +1,4 @@
-"""Induction against exhaustive search for the best split, and against noise."""
+"""Induction against exhaustive search for the best split, against scikit-learn's trees, and against noise."""
 
 from __future__ import annotations
 
@@ -63,3 +63,33 @@ def test_leaves_are_pure_where_they_can_be():
     assert len(set(leaf.tolist())) == 4
     assert all(len(set(y[leaf == k].tolist())) == 1 for k in range(4))
     assert tree.attributes() == {0}
+
+
+def test_trees_are_as_good_as_those_of_scikit_learn():
+    """Same leaves, same least size: on 20 random sets our training accuracy and gain are nowhere more than a little below
+    those of an entropy tree of scikit-learn grown best leaf first, and on average not below at all."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    accuracy, gain = [], []
+    for seed in range(20):
+        random = np.random.default_rng([seed, 44])
+        rows, columns, leaves = int(random.integers(80, 600)), int(random.integers(2, 6)), int(random.integers(2, 9))
+        x = random.random((rows, columns)).astype(np.float32)
+        if seed % 2:
+            x = np.floor(6 * x)
+        cuts = (x[:, 0] > np.median(x[:, 0])).astype(int) + 2 * (x[:, 1] > np.quantile(x[:, 1], 0.7)).astype(int)
+        y = np.where(random.random(rows) < 0.15, random.integers(0, 4, rows), cuts)
+        theirs = DecisionTreeClassifier(
+            criterion="entropy", max_leaf_nodes=leaves, min_samples_leaf=8, random_state=seed
+        ).fit(x, y)
+        _, leaf = induce(x, [False] * columns, np.ones(columns, bool), np.eye(4)[y], leaves=leaves, least=8)
+        groups = (leaf, theirs.apply(x))
+        right = [sum(np.bincount(y[g == k]).max() for k in np.unique(g)) / rows for g in groups]
+        gained = [bits_of(y) - sum(bits_of(y[g == k]) for k in np.unique(g)) for g in groups]
+        assert right[1] == pytest.approx(theirs.score(x, y))
+        assert right[0] >= right[1] - 0.03, seed
+        assert gained[0] >= 0.97 * gained[1], seed
+        accuracy.append(right[0] - right[1])
+        gain.append(gained[0] / gained[1])
+    assert np.mean(accuracy) > -0.003
+    assert np.mean(gain) > 0.995

@@ -6,12 +6,16 @@ import json
 import re
 import shutil
 import subprocess
+from io import StringIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import thalweg as tw
+from thalweg.watch.panel import panel
+from thalweg.watch.panel import state as panel_state
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +41,9 @@ def pages(spark, tmp_path_factory):
     queries = {
         "filter & report": tw.where(source(), early, late, policy="agreedy", name="filter & report", seed=1),
         "join report": tw.sql(
-            "SELECT a.id FROM a [RANGE 30 SECONDS], b [RANGE 30 SECONDS] WHERE a.k = b.k",
+            "SELECT a.id FROM a [RANGE 30 SECONDS], b [RANGE 30 SECONDS] WHERE a.k = b.k AND whole(a.id) AND known(a.k)",
             a=tw.stream(source(), time="ts"), b=tw.stream(source(), time="ts"), cells=2, name="join report",
+            whole=lambda id: id >= 0, known=lambda k: k < 50,
         ),
     }  # fmt: skip
     written = {}
@@ -73,6 +78,39 @@ def test_the_numbers_are_those_of_the_board(pages):
     last = tw.query("join report").stats().sort_values("batch").groupby(["cell", "input"]).tail(1)
     assert join["facts"]["rows in"] == last["rows in"].sum()
     assert join["facts"]["batches"] == 4
+
+
+def test_a_join_draws_its_routes_from_the_newest_batch(pages):
+    handle = tw.query("join report")
+    flows = handle.flows()
+    first = flows[flows.input == "a"]
+    assert first.operator.tolist() == ["whole(a.id)", "known(a.k)", "b"]
+    assert first.came.tolist() == [3000] * 3
+    assert flows[flows.input == "b"].operator.tolist() == ["a"]
+    page = pages["join report"].read_text()
+    assert "tuples of a [RANGE 30 s] in the newest batch" in page
+    assert "place of each predicate of a in the order" in page
+    assert data(page)["facts"]["calls"] == handle.filters().calls.sum() == handle.summary().calls >= 12_000 * 2
+    assert data(page)["facts"]["stored"] == handle.summary().stored
+
+
+@pytest.mark.parametrize("name", ["filter & report", "join report"])
+def test_the_live_view_tells_the_same(pages, name):
+    handle = tw.query(name)
+    summary = handle.summary()
+    console = Console(record=True, width=140, file=StringIO())
+    console.print(panel(handle, "over", note="note  here"))
+    shown = console.export_text()
+    assert "12,000" in shown
+    assert "note  here" in shown
+    if name == "join report":
+        assert panel_state(summary) in shown
+        assert f"{summary.results:,}" in shown
+        assert f"{summary.inputs[0].filters.predicates[0].calls:,}" in shown
+    else:
+        assert f"{summary.predicates[0].calls:,}" in shown
+        assert f"{summary.saved_against_spark:.0%} against Spark's chain" in shown
+        assert handle.events().after.iloc[-1] in shown
 
 
 def test_nothing_is_loaded_from_elsewhere(pages):

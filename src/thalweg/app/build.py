@@ -18,10 +18,10 @@ from thalweg.errors import ThalwegError, did_you_mean
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*([\w\s,]*)\))?\s*")
 
 
-def session(app: App) -> SparkSession:
-    """The active session, or one with the file's settings."""
+def session(app: App, log: Path | None = None) -> SparkSession:
+    """The active session, or one with the file's settings; `log` takes what Spark writes to standard error."""
     send_modules(app)
-    return api.session(app.path.stem, **{k.replace(".", "_"): v for k, v in app.spark.items()})
+    return api.session(app.path.stem, log, **{k.replace(".", "_"): v for k, v in app.spark.items()})
 
 
 def send_modules(app: App) -> None:

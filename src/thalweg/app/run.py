@@ -6,6 +6,7 @@ the next run goes on from there.
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,10 @@ def run(path: Path, *, only: tuple[str, ...] = (), watch: bool = False, console:
     app = read(path)
     chosen = _chosen(app, only)
     console.print(f"[dim]starting Spark for {len(chosen)} {'query' if len(chosen) == 1 else 'queries'}[/dim]")
-    spark = build.session(app)
+    log = Path(tempfile.gettempdir()) / f"thalweg-{path.stem}-spark.log" if watch and console.is_terminal else None
+    if log is not None:
+        console.print(f"[dim]Spark's own messages go to {log}[/dim]", highlight=False, soft_wrap=True)
+    spark = build.session(app, log)
     with Stop() as stop:
         running: dict[str, StreamingQuery] = {}
         try:

@@ -30,6 +30,8 @@ MIX = {
 """Share of each kind of packet in each phase."""
 
 SCHEMA = "id long, src string, payload string"
+PER_BATCH = 2
+"""Files of one micro-batch: one task each."""
 POOL = 250
 _WORDS = [
     "login",

@@ -75,9 +75,13 @@ class Stage:
     rows_evicted: int = 0
     work: float = 0.0
     extra_work: float = 0.0
+    buckets: int = 0
+    """Looked up by its tuples; the rest of the work are candidates."""
+    hashes: int = 0
+    """Attributes of its tuples hashed for that."""
     probes: int = 0
     visits: dict[str, list[float]] = field(default_factory=dict)
-    """Per operator: rows in, rows out, seconds, work."""
+    """Per operator: rows in, rows out, seconds, work, buckets looked up of that."""
 
 
 @dataclass
@@ -132,6 +136,8 @@ class Engine:
         self._results = 0
         self._events: list[Event] = []
         self._frozen: dict[int, Route] = {}
+        self._by_class: set[int] = set()
+        """Inputs whose classes keep their routes while frozen."""
         self._closed = False
         self._begun = False
         self._given: set[str] = set()
@@ -359,7 +365,7 @@ class Engine:
         self._emit_held(i, arrival)
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
-        if self._tuning is not None and not self._frozen:
+        if self._tuning is not None and self._tuning.told and not self._frozen:
             self._events += self._tuning.tune(self._built, self._waiting)
 
     def _built(self, alias: str) -> int:
@@ -444,7 +450,11 @@ class Engine:
             return arrival.pick(NOTHING)
         batch = arrival.batch(self._batches, stage.input.alias, self.shape.row_column(i))
         frozen = self._frozen.get(i)
-        rusters = stage.policy.route(batch) if frozen is None else [Ruster(None, frozen)]
+        if frozen is None:
+            rusters = stage.policy.route(batch)
+        else:
+            by_class = i in self._by_class
+            rusters = stage.policy.assign(batch) if by_class else [Ruster(None, frozen)]  # type: ignore[attr-defined]
         passed, journeys = self.fabric.run(i, arrival, rusters, self._receive)
         kept.append(passed)
         visits = Visits(self._batches, count, journeys)
@@ -463,13 +473,16 @@ class Engine:
         names = stage.pipeline.names
         for journey in visits.journeys:
             for v in journey.visits:
-                line = stage.visits.setdefault(names[v.operator], [0, 0, 0.0, 0.0])
+                line = stage.visits.setdefault(names[v.operator], [0, 0, 0.0, 0.0, 0])
                 line[0] += v.rows_in
                 line[1] += v.rows_out
                 line[2] += v.seconds
                 line[3] += v.work
+                line[4] += v.buckets
                 if stage.pipeline.operators[v.operator].kind == "stem":
                     stage.work += v.work
+                    stage.buckets += v.buckets
+                    stage.hashes += v.hashes
             for t in journey.trials:
                 stage.extra_work += t.work
 
@@ -684,8 +697,12 @@ class Engine:
                     "index bytes": s.stem.index_bytes if s.stem is not None else 0,
                     "work": s.work,
                     "profiling work": s.extra_work,
+                    "buckets": s.buckets,
+                    "candidates": s.work - s.buckets,
+                    "hashes": s.hashes + (s.stem.hashes if s.stem is not None else 0),
+                    "entries": s.stem.entries if s.stem is not None else 0,
                     "operators": {
-                        n: dict(zip(("rows in", "rows out", "seconds", "work"), line, strict=True))
+                        n: dict(zip(("rows in", "rows out", "seconds", "work", "buckets"), line, strict=True))
                         for n, line in s.visits.items()
                     },
                 }
@@ -716,11 +733,13 @@ class Engine:
         return events
 
     def freeze(self, orders: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Pin the routes in force, or the given orders of operators by input; policies neither decide nor learn until
-        `thaw`."""
+        """Pin the routes in force, of every class where there are some, or the given orders of operators by input;
+        policies neither decide nor learn until `thaw`."""
         for s in self.stages:
             if s.policy is None:
                 continue
+            if s.number not in self._frozen and len(s.policy.plan.routes) > 1 and hasattr(s.policy, "assign"):
+                self._by_class.add(s.number)
             route = self._frozen.get(s.number) or s.policy.plan.route
             if orders is not None and s.input.alias in orders:
                 names = s.pipeline.names
@@ -730,6 +749,7 @@ class Engine:
                             f"tuples of '{s.input.alias}' visit no operator '{name}'", hint=did_you_mean(name, names)
                         )
                 route = Route(tuple(names.index(name) for name in orders[s.input.alias]))
+                self._by_class.discard(s.number)
                 if not s.pipeline.allows(route):
                     raise DefinitionError(
                         f"'{route.named(names)}' is no order for tuples of '{s.input.alias}': it names every operator "
@@ -743,8 +763,13 @@ class Engine:
         """Pinned routes by input."""
         return {self.stages[i].input.alias: route for i, route in self._frozen.items()}
 
+    @property
+    def pinned_classes(self) -> set[str]:
+        """Inputs that are frozen with a route for each class."""
+        return {self.stages[i].input.alias for i in self._by_class}
+
     def thaw(self) -> None:
-        self._frozen = {}
+        self._frozen, self._by_class = {}, set()
 
     # State
 
@@ -754,6 +779,7 @@ class Engine:
         record: dict[str, Any] = {"format": FORMAT, "query": self.query.text, "tick": self.tick, "seed": self.seed}
         record["counts"] = [self._batches, self._results, self._begun, self._closed]
         record["frozen"] = {str(i): list(r) for i, r in self._frozen.items()}
+        record["by class"] = sorted(self._by_class)
         record["tuning"] = None if self._tuning is None else self._tuning.snapshot()
         record["sources"] = {}
         for name, feed in self.feeds.items():
@@ -774,6 +800,8 @@ class Engine:
                     stage.work,
                     stage.extra_work,
                 ],
+                "met": [stage.buckets, stage.hashes],
+                "entered": [0, 0] if stage.stem is None else [stage.stem.entries, stage.stem.hashes],
                 "policy": None if stage.policy is None else stage.policy.snapshot(),
                 "visits": stage.visits,
                 "slices": [],
@@ -813,6 +841,7 @@ class Engine:
             )
         self._batches, self._results, self._begun, self._closed = record["counts"]
         self._frozen = {int(i): Route(tuple(r)) for i, r in record["frozen"].items()}
+        self._by_class = set(record.get("by class", ()))
         for name, values in record["sources"].items():
             feed = self.feeds[name]
             feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless = values
@@ -838,7 +867,10 @@ class Engine:
         (
             stage.rows_in, stage.keyless, stage.rows_built, stage.rows_evicted, stage.work, stage.extra_work,
         ) = entry["counts"]  # fmt: skip
-        stage.visits = {k: list(v) for k, v in entry["visits"].items()}
+        stage.buckets, stage.hashes = entry.get("met", (0, 0))
+        if stage.stem is not None:
+            stage.stem.entries, stage.stem.hashes = entry.get("entered", (0, 0))
+        stage.visits = {k: [*v, 0][:5] for k, v in entry["visits"].items()}
         learned = entry["policy"]
         if stage.policy is not None and learned is not None and learned.get("policy") == stage.policy.name:
             stage.policy.restore(learned)

@@ -1,14 +1,14 @@
 """A cell that only filters: batches in, surviving rows out, and a tally of what it took.
 
-The cell joins a policy to the fabric: cut, route, run, observe. While it is frozen every row takes the frozen route and
-the policy neither decides nor learns.
+The cell joins a policy to the fabric: cut, route, run, observe. While it is frozen every row takes the frozen route, or
+that of its class where the routes of all classes are pinned, and the policy neither decides nor learns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from thalweg.optimize.policy import Policy
 
 
+Frozen = Route | Literal["classes"] | None
+"""A route for all, or the routes of the classes as they are."""
 MOST_CLASSES = 64
 """Classes that are counted one by one; a plan has a handful."""
 
@@ -94,7 +96,7 @@ class FilterCell:
 
     def __init__(
         self, pipeline: Pipeline, filters: Sequence[Filter], policy: Policy, *,
-        meter: Meter | None = None, chunks: Chunks | None = None, frozen: Route | None = None,
+        meter: Meter | None = None, chunks: Chunks | None = None, frozen: Frozen = None,
     ) -> None:  # fmt: skip
         self.pipeline = pipeline
         self.policy = policy
@@ -118,7 +120,7 @@ class FilterCell:
     def _chunk(self, piece: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]]:
         batch = Batch(piece, self._number, self.pipeline.stream)
         self._number += 1
-        rusters = [Ruster(None, self.frozen)] if self.frozen else self.policy.route(batch)
+        rusters = self._pinned(batch) if self.frozen else self.policy.route(batch)
         keep, visits = self.fabric.run(batch, rusters)
         if not self.frozen:
             self.policy.observe(visits)
@@ -126,3 +128,28 @@ class FilterCell:
         self.chunks.observe(len(batch), visits.seconds)
         self.tally.add(visits, int(keep.sum()), self.pipeline.written.operators)
         return keep
+
+    def _pinned(self, batch: Batch) -> list[Ruster]:
+        """Rows on their frozen routes. A policy without classes has one."""
+        if isinstance(self.frozen, Route):
+            return [Ruster(None, self.frozen)]
+        assign = getattr(self.policy, "assign", None)
+        return assign(batch) if assign is not None else [Ruster(None, self.policy.plan.route)]
+
+    def record(self) -> dict[str, Any]:
+        """What the board hears: the tally, the decisions, the routes in force and why."""
+        told = self.policy.explain()
+        pinned = isinstance(self.frozen, Route)
+        shown = [] if pinned or len(told.routes) < 2 else told.routes
+        return {
+            "tally": self.tally.record(),
+            "events": [e.record() for e in self.events],
+            "route": list(self.frozen if isinstance(self.frozen, Route) else self.policy.plan.route),
+            "version": self.policy.plan.version,
+            "classes": [
+                {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate} for r in shown
+            ],
+            "tree": "" if pinned else told.tree,
+            "why": "frozen" if self.frozen else told.why,
+            "to_change": "thaw()" if self.frozen else told.to_change,
+        }

@@ -44,11 +44,13 @@ class Index:
     seen: tuple[int, int, int] = (-1, -1, -1)
     """Version of the arena, moves and stamp of the run when last in step."""
 
-    def sync(self, run: Run, cells: Ints, version: int, links: Arena) -> None:
-        """Take in what is new. `version` is that of the arena of the cells: rows move when it changes."""
+    def sync(self, run: Run, cells: Ints, version: int, links: Arena) -> int:
+        """Take in what is new; returns how many rows. `version` is that of the arena of the cells: rows move when it
+        changes."""
         now = (version, run.moves, run.stamp)
         if self.seen == now:
-            return
+            return 0
+        entered = 0
         if self._outgrown(run, now):
             self._start(run, links)
         for part in run.slices:
@@ -57,7 +59,9 @@ class Index:
                 at = part.block.offset - self.base
                 self.latest = self._extend(cells, links.arrays["links"], at + done, at + part.rows)
                 self.entered[part.number] = part.rows
+                entered += part.rows - done
         self.seen = now
+        return entered
 
     def _outgrown(self, run: Run, now: tuple[int, int, int]) -> bool:
         """Whether rows moved, more came than there is room for, or most of what is in has been dropped."""
@@ -87,6 +91,11 @@ class Index:
         assert self.block is not None
         return self.block.offset
 
+    @property
+    def hashed(self) -> int:
+        """Attributes hashed to enter a row."""
+        raise NotImplementedError
+
     def _buckets(self, rows: int) -> int:
         raise NotImplementedError
 
@@ -109,6 +118,10 @@ class HashIndex(Index):
         self.pattern = pattern
         self._pairs = np.array([(0, kernels.KEYS + k) for k in pattern], np.int64).reshape(-1, 2)
 
+    @property
+    def hashed(self) -> int:
+        return len(self.pattern)
+
     def _buckets(self, rows: int) -> int:
         return 1 << max(rows - 1, 0).bit_length() if self.pattern else 1
 
@@ -123,6 +136,7 @@ class HashIndex(Index):
     def describe(self, line: Ints, pattern: Pattern) -> None:
         super().describe(line, pattern)
         line[kernels.MASK] = self.heads - 1
+        line[kernels.HASHED] = len(self.pattern)
         if self.pattern and pattern != self.pattern:
             line[kernels.MASK] = -1 - self.heads
             for k, attribute in enumerate(pattern):
@@ -137,6 +151,10 @@ class BitAddressIndex(Index):
         self.layout = layout
         self.attributes = attributes
         self.bits: tuple[int, ...] = ()
+
+    @property
+    def hashed(self) -> int:
+        return sum(b > 0 for b in self.bits)
 
     def _buckets(self, rows: int) -> int:
         self.bits = self.layout.fitted(self.attributes, rows)
@@ -156,5 +174,6 @@ class BitAddressIndex(Index):
             place = sum(self.bits[attribute + 1 :])
             line[kernels.BITS + 2 * k] = self.bits[attribute]
             line[kernels.BITS + 2 * k + 1] = place
+            line[kernels.HASHED] += self.bits[attribute] > 0
             wild &= ~(((1 << self.bits[attribute]) - 1) << place)
         line[kernels.WILD] = wild

@@ -63,18 +63,21 @@ class Arrival:
 class _PickedBatch(Batch):
     """Some rows of a batch, copied only if a policy looks at them."""
 
-    __slots__ = ("_arrival", "_column")
+    __slots__ = ("_arrival", "_column", "_picked")
 
     def __init__(self, arrival: Arrival, column: int, number: int, stream: str) -> None:
         object.__setattr__(self, "_arrival", arrival)
         object.__setattr__(self, "_column", column)
+        object.__setattr__(self, "_picked", None)
         object.__setattr__(self, "number", number)
         object.__setattr__(self, "stream", stream)
 
     @property
     def data(self) -> pa.RecordBatch:
-        rows = np.ascontiguousarray(self._arrival.partial[:, self._column])  # type: ignore[attr-defined]
-        return self._arrival.data.take(pa.array(rows))  # type: ignore[attr-defined]
+        if self._picked is None:  # type: ignore[attr-defined]
+            rows = np.ascontiguousarray(self._arrival.partial[:, self._column])  # type: ignore[attr-defined]
+            object.__setattr__(self, "_picked", self._arrival.data.take(pa.array(rows)))  # type: ignore[attr-defined]
+        return self._picked  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
         return len(self._arrival.partial)  # type: ignore[attr-defined]
@@ -89,6 +92,8 @@ class _Tally:
     work: float = 0.0
     extra: int = 0
     extra_seconds: float = 0.0
+    buckets: int = 0
+    hashes: int = 0
 
 
 @dataclass(slots=True)
@@ -192,6 +197,8 @@ class JoinFabric:
                 t.extra_seconds,
                 t.survivors if op >= first else None,
                 t.work,
+                t.buckets,
+                t.hashes,
             )
             for op, t in zip(route, trip.tallies, strict=True)
             if t.rows_in or t.extra
@@ -336,6 +343,8 @@ class JoinFabric:
             tally.rows_out += met[kernels.ROWS_OUT]
             tally.survivors += met[kernels.SURVIVORS]
             tally.work += met[kernels.WORK]
+            tally.buckets += met[kernels.BUCKETS]
+            tally.hashes += met[kernels.HASHES]
             tally.seconds += seconds * met[kernels.WORK] / work
 
     def _leg(self, trip: _Trip, k: int, bound: frozenset[int]) -> Leg:

@@ -41,7 +41,9 @@ FIRST_TIME: Final = 5
 LAST_EXPIRY: Final = 6
 FALLING: Final = 7
 """1 where expiries only fall along a chain, so that a walk ends at the first candidate that has expired."""
-BITS: Final = 8
+HASHED: Final = 8
+"""Attributes of a probe that are hashed."""
+BITS: Final = 9
 """First of the pairs (bits, place) of each attribute that the probe knows; in a hash layout the first is 1 where the
 attribute is hashed."""
 
@@ -87,9 +89,13 @@ SURVIVORS: Final = 2
 """Rows in with at least one match."""
 WORK: Final = 3
 """Buckets looked up and candidates examined."""
-TOUCHED: Final = 4
+BUCKETS: Final = 4
+"""Those looked up; the rest of the work are candidates."""
+HASHES: Final = 5
+"""Attributes hashed to look up."""
+TOUCHED: Final = 6
 """Of no meaning; keeps the compiler from leaving out loads that only warm the cache."""
-TALLY: Final = 5
+TALLY: Final = 7
 
 FRESH: Final = -3
 """AT_CANDIDATE of a block not looked ahead for yet."""
@@ -211,7 +217,7 @@ def look_ahead(
     """
     pair, pair_end, first_run = steps[step, PAIRS], steps[step, PAIRS_END], steps[step, RUNS]
     cells, size, links, runs_end = steps[step, CELLS], 8 * steps[step, WIDTH], steps[step, LINKS], steps[step, RUNS_END]
-    looked, wilds = 0, 0
+    looked, wilds, hashes = 0, 0, 0
     for s in range(first_run, runs_end):
         head, mask, since, until = runs[s, HEAD], runs[s, MASK], runs[s, FIRST_TIME], runs[s, LAST_EXPIRY]
         if mask < 0:
@@ -232,11 +238,14 @@ def look_ahead(
             for j in range(count):
                 bucket = _bucket(block, j, pairs, pair, pair_end, mask)
                 candidates[j, s - first_run] = _load32(links + 4 * (head + bucket))
+        hashes += runs[s, HASHED]
         for j in range(count):
             inside = until >= block[j, NEWEST] and since <= block[j, EXPIRY]
             looked += inside
             candidates[j, s - first_run] = candidates[j, s - first_run] if inside else -1
     tally[WORK] += looked
+    tally[BUCKETS] += looked
+    tally[HASHES] += hashes * count
     tally[ROWS_IN] += count
     alive = 0
     for j in range(count):
@@ -325,7 +334,7 @@ def join(
         )
         number, runs_end = steps[step, NUMBER], steps[step, RUNS_END] - first_run
         s, w, r, matched = stack[step, AT_RUN], stack[step, AT_WILD], stack[step, AT_CANDIDATE], stack[step, MATCHED]
-        n, count, work, found = stack[step, AT], stack[step, COUNT], 0, 0
+        n, count, work, walked, found = stack[step, AT], stack[step, COUNT], 0, 0, 0
         filled = stack[step + 1, COUNT] if step < last else 0
         full = False
         while n < count:
@@ -335,14 +344,15 @@ def join(
                 run = first_run + s
                 if runs[run, LAST_EXPIRY] >= newest and runs[run, FIRST_TIME] <= expiry:
                     start, head, chain, wild = runs[run, START], runs[run, HEAD], runs[run, NEXT], runs[run, WILD]
-                    falling = runs[run, FALLING] == 1
+                    falling, bucket = runs[run, FALLING] == 1, -1
                     while True:
                         if r == BEGIN:
                             if w == 0:
                                 r = candidates[step, j, s]
                             else:
-                                work += 1
-                                bucket = _wild_bucket(block, j, pairs, pair, pair_end, runs, run)
+                                walked += 1
+                                if bucket < 0:
+                                    bucket = _wild_bucket(block, j, pairs, pair, pair_end, runs, run)
                                 r = _load32(links + 4 * (head + (bucket | w)))
                         while r >= 0:
                             row = cells + size * (start + r)
@@ -394,7 +404,8 @@ def join(
             tallies[step, SURVIVORS] += matched
             n += 1
             s, w, r, matched = 0, 0, BEGIN, 0
-        tallies[step, WORK] += work
+        tallies[step, WORK] += work + walked
+        tallies[step, BUCKETS] += walked
         tallies[step, ROWS_OUT] += found
         stack[step, AT], stack[step, AT_RUN], stack[step, AT_WILD] = n, s, w
         stack[step, AT_CANDIDATE], stack[step, MATCHED] = r, matched
@@ -487,6 +498,26 @@ def extend_bits(
         links[head + bucket] = r
         latest = cells[start + r, EXPIRY] if cells[start + r, EXPIRY] >= latest and latest != FELL else FELL
     return latest
+
+
+@njit((_matrix, _vector, _matrix), cache=True, nogil=True)
+def agreement(keys: Ints, sizes: Ints, agree: Ints) -> None:
+    """For each column of keys and 0 to agree.shape[1] - 1 bits of their hashes, how many ordered pairs of rows agree.
+
+    `sizes` is room for a count of each value of the most bits.
+    """
+    fine = agree.shape[1] - 1
+    for k in range(keys.shape[1]):
+        sizes[:] = 0
+        for row in range(keys.shape[0]):
+            sizes[(mix(keys[row, k]) >> (64 - fine)) & ((1 << fine) - 1)] += 1
+        for b in range(fine, -1, -1):
+            pairs = 0
+            for v in range(1 << b):
+                pairs += sizes[v] * (sizes[v] - 1)
+            agree[k, b] = pairs
+            for v in range(1 << b >> 1):
+                sizes[v] = sizes[2 * v] + sizes[2 * v + 1]
 
 
 @njit((_read_bytes, _read_vector, _vector), cache=True, nogil=True)

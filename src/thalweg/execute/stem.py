@@ -31,6 +31,8 @@ Ints = NDArray[np.int64]
 Columns = Mapping[str, FixedValues | pa.Array]
 SLICE_ROWS = 1024
 """Rows below which a slice is not worth an index of its own."""
+FEW = 64
+"""Rows that are not worth being looked through for dead ones."""
 LARGE = 16
 """How many times that an unbounded stem's slices are, at least."""
 RUN = 8
@@ -88,6 +90,10 @@ class Stem:
         self.runs: list[Run] = []
         self.version = 0
         self.rows = 0
+        self.entries = 0
+        """Rows entered into an index, moved ones again."""
+        self.hashes = 0
+        """Attributes hashed for that."""
         self._numbers = 0
         self._dense = 0
         self._reset()
@@ -234,7 +240,10 @@ class Stem:
         indexes = [run.index(pattern, self.attributes) for run in self.runs]
         for run, index in zip(self.runs, indexes, strict=True):
             run.refresh(self._store.version)
-            index.sync(run, cells, self._store.version, self._links)
+            entered = index.sync(run, cells, self._store.version, self._links)
+            if entered:
+                self.entries += entered
+                self.hashes += entered * index.hashed
         table = np.zeros((len(self.runs), kernels.BITS + 2 * self.widest), np.int64)
         for line, run, index in zip(table, self.runs, indexes, strict=True):
             line[kernels.FIRST_TIME] = run.first_time
@@ -305,9 +314,16 @@ class Stem:
             self.version += 1
         dropped = sum(s.rows for s in gone)
         self.rows -= dropped
-        if self.length is None and self.ordered and self.rows > 2 * self._dense + self.slice_rows:
+        if self._sparse(horizon):
             dropped += self._squeeze(horizon)
         return dropped
+
+    def _sparse(self, horizon: int) -> bool:
+        """Whether most rows are dead in slices that live: rows expire out of order (PARTITION BY), or come so slowly that a
+        slice spans many windows."""
+        if self.length is None:
+            return self.ordered and self.rows > 2 * self._dense + self.slice_rows
+        return len(self.slices) <= 2 and self.rows >= FEW and self.rows > 2 * self.living(horizon)
 
     def living(self, horizon: int) -> int:
         """Rows that have not expired before the horizon."""
@@ -321,13 +337,14 @@ class Stem:
         return count
 
     def _squeeze(self, horizon: int) -> int:
-        """Where rows expire out of order (PARTITION BY), write the living ones together; amortised over their
-        doubling."""
+        """Write the living rows together; amortised over their doubling."""
         cells = self._store.arrays["cells"]
         living = [s.start + np.flatnonzero(cells[s.start : s.start + s.rows, EXPIRY] >= horizon) for s in self.slices]
         rows = np.concatenate(living) if living else np.empty(0, np.int64)
+        if self.length is not None:
+            rows = rows[np.argsort(cells[rows, NEWEST], kind="stable")]
         before = self.rows
-        kept, order = cells[rows], self._store.arrays["order"][rows]
+        kept, order = cells[rows], self._store.arrays["order"][rows] if self.ordered else None
         columns = {name: self._carried(name, rows) for name in self.columns}
         self.slices, self.runs, self.rows = [], [], 0
         self._reset()

@@ -8,6 +8,7 @@ from typing import Any
 
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.optimize.policy import Explanation, OperatorView, Policy, RouteView
+from thalweg.optimize.prices import has_stems
 from thalweg.plan import Pipeline
 
 GROUP = "thalweg.policies"
@@ -26,17 +27,25 @@ def names() -> list[str]:
 def make(name: str, pipeline: Pipeline, seed: int = 0, **options: Any) -> Policy:
     """A fresh policy for a pipeline.
 
-    A pipeline with stems has its own A-Greedy (thesis 5.2): `agreedy` and `auto` mean that one there.
+    A pipeline with stems has its own A-Greedy (thesis 5.2), and an `auto` that stands on it.
     """
     if name not in _registered():
         raise DefinitionError(f"no policy '{name}'", hint=did_you_mean(name, names()))
-    if name in ("agreedy", "auto") and any(op.kind == "stem" for op in pipeline.operators):
+    if name in ("agreedy", "auto") and has_stems(pipeline):
+        from thalweg.optimize.autojoin import AutoJoin
         from thalweg.optimize.mjoin import MJoinGreedy
 
-        joined: Policy = MJoinGreedy(pipeline, seed, **options)
+        joined: Policy = (MJoinGreedy if name == "agreedy" else AutoJoin)(pipeline, seed, **options)
         return joined
     policy: Policy = _registered()[name].load()(pipeline, seed, **options)
     return policy
 
 
-__all__ = ["Explanation", "OperatorView", "Policy", "RouteView", "make", "names"]
+def prior(policy: Policy) -> dict[str, Any]:
+    """What a new worker needs to begin where others are: all that was learned, or, where a policy says so, less."""
+    light = getattr(policy, "prior", None)
+    record: dict[str, Any] = light() if light is not None else policy.snapshot()
+    return record
+
+
+__all__ = ["Explanation", "OperatorView", "Policy", "RouteView", "make", "names", "prior"]

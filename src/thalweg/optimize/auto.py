@@ -482,6 +482,16 @@ class Auto(SingleRoute):
             "worth": list(self._worth),
         }
 
+    def prior(self) -> dict[str, Any]:
+        """What a new worker begins with: plan, costs, classes and the ledger; it samples anew."""
+        return self.snapshot() | {"contest": self.contest.prior(), "lesson": [[], []]}
+
+    def assign(self, batch: Batch) -> list[Ruster]:
+        """The rows of a batch on the routes in force; pure."""
+        if not self.classed:
+            return [Ruster(None, self.plan.route, label=next(iter(self.plan.routes)))]
+        return self.contest.contestants[self.classed].assign(batch)
+
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
         self.greedy.restore(record["greedy"])

@@ -12,14 +12,15 @@ Where the paper is silent, or other choices are better:
 - A sample of 150 in 24 partitions has a gain ratio by chance alone; it is taken off before the threshold.
 - A class keeps its route until another is estimated `worthwhile` cheaper; classes too small for a ruster of their own
   in a batch travel with the one whose route suits them best.
-- Joins: a stem passes a tuple that has a match, so the gain ratio applies as it is; how many matches there are is left
-  to A-Greedy for joins (`agreedy`, `auto`). Their visits have no trace, so S is learned from profiled tuples alone.
-- Beyond the paper: `at_once` profiles all operators on the same tuples (they are tried even after a drop), and
-  `study` learns from such tuples whoever asked for them.
+- Joins (4.5): rates are rows out per row in, and the share of their variance that lies between partitions stands in
+  place of the gain ratio. Their visits have no trace, so S is learned from profiled tuples alone.
+- Beyond the paper: `pairs` lets two attributes together be an operator's classifier (pairs.py); `at_once` profiles all
+  operators on the same tuples (they are tried even after a drop), and `study` learns from such tuples whoever asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -28,11 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
-from thalweg.optimize.classed import Bits, Classed
+from thalweg.optimize.classed import Bits, Classed, outcomes
 from thalweg.optimize.policy import sampled
+from thalweg.optimize.prices import has_stems
 from thalweg.plan import Route, Ruster
 from thalweg.profile.attributes import Values
-from thalweg.profile.gainratio import by_chance, gain_ratio
+from thalweg.profile.gainratio import by_chance, gain_ratio, variance_by_chance, variance_share
+from thalweg.profile.pairs import Content
 from thalweg.profile.partitions import PARTS, Partitions
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
@@ -43,7 +46,14 @@ TRIAL = (300, 1500)
 """Tuples with and without a new attribute: the least before a verdict, and the most."""
 SURE = 2.5
 """Standard errors between with and without that end a trial early."""
+VARIANCE = 0.1
+"""Joins: share of the variance of an operator's rows that its attribute must tell, beyond chance. Shares of samples of
+150 in 24 partitions scatter some six times as far as gain ratios do."""
+PAIR = 0.01
+"""Gain ratio, or share of the variance, that a pair must tell beyond a single attribute."""
 MOST_CLASSES = 1024
+MOST_TOLD = 24
+"""Partitions that the name of a class lists."""
 MOST_ROUTES = 8
 """Rusters of one batch: beyond that each costs more than its route saves."""
 
@@ -147,6 +157,8 @@ class CBR(Classed):
     threshold: float = 0.015
     worthwhile: float = 0.05
     at_once: bool = False
+    pairs: bool = False
+    """Whether two attributes together may tell what an operator passes."""
     benefit: bool = True
     """Whether an attribute must pass the benefit test; False where somebody else weighs what comes of it."""
     name = "cbr"
@@ -154,11 +166,13 @@ class CBR(Classed):
     def __post_init__(self) -> None:
         super().__post_init__()
         n = len(self.pipeline)
-        self._stems = any(op.kind == "stem" for op in self.pipeline.operators)
+        self._stems = has_stems(self.pipeline)
         self.at_once = self.at_once or self._stems
         self.partitions = Partitions(self.parts)
         self.taken = np.zeros((n, 0, self.parts + 1))
         self.through = np.zeros((n, 0, self.parts + 1))
+        self.squares = np.zeros((n, 0))
+        """Joins: squares of the rows out, summed over a sample."""
         self.S = np.zeros((n, self.parts + 1))
         self.W = np.full(n, 0.5)
         self._met = np.zeros(n)
@@ -215,7 +229,7 @@ class CBR(Classed):
         return self._split(self.table, self._parts_in(values, self.table.used), None, len(values), least=1)
 
     def _parts_in(self, values: Values, used: list[int]) -> Parts:
-        return {j: self.partitions.parts(values[:, j], j, self.attributes.category[j]) for j in used}
+        return {j: self.content.parts(lambda m: values[:, m], j) for j in used}
 
     def assign(self, batch: Batch) -> list[Ruster]:
         if not len(batch):
@@ -234,8 +248,11 @@ class CBR(Classed):
     def _parts_of(self, batch: Batch, used: list[int]) -> Parts:
         if not used or not self.attributes.known(batch.data):
             return {}
-        a = self.attributes
-        return {j: self.partitions.parts(a.column(batch.data, j), j, a.category[j]) for j in used}
+        return {j: self.content.parts(lambda m: self.attributes.column(batch.data, m), j) for j in used}
+
+    @property
+    def content(self) -> Content:
+        return Content(self.attributes, self.partitions, self.pairs)
 
     def _split(
         self, table: Table, parts: Parts, rows: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS
@@ -341,7 +358,7 @@ class CBR(Classed):
         for journey in visits.journeys:
             for v in journey.visits:
                 came[v.operator] += v.rows_in
-                left[v.operator] += v.rows_out if v.survivors is None else v.survivors
+                left[v.operator] += v.rows_out
         met = self._met > 0
         weight = np.where(met, 1 - self.alpha**came, (came > 0).astype(float))
         self.W = self.W * (1 - weight) + weight * left / np.maximum(came, 1)
@@ -372,7 +389,7 @@ class CBR(Classed):
         if values is None:
             return
         if journey.passed is not None:
-            self.study(values, journey.passed)
+            self.study(values, outcomes(journey))
         elif journey.left is not None:
             bits = np.full((len(sample), len(self.pipeline)), UNTRIED, np.int8)
             before = np.arange(len(sample))
@@ -387,27 +404,32 @@ class CBR(Classed):
 
     def study(self, values: Values, bits: Bits) -> None:
         """Count tuples in and out by partition of every attribute (In and Out of figure 2)."""
-        n, k, d = len(self.pipeline), len(self.attributes), self.parts
+        content = self.content
+        n, k, d = len(self.pipeline), len(content), self.parts
         if self.taken.shape[1] != k:
             self.taken, self.through = np.zeros((n, k, d + 1)), np.zeros((n, k, d + 1))
-        for j in self.partitions.widen(values, self.attributes.category):
+            self.squares = np.zeros((n, k))
+        for j in content.touched(self.partitions.widen(values, self.attributes.category)):
             self.taken[:, j] = self.through[:, j] = 0.0
+            self.squares[:, j] = 0.0
             for op in range(n):
                 if self.table.attribute[op] == j or (self.trial and self.trial.table.attribute[op] == j):
                     self.S[op] = self.W[op]
         place = np.stack(
-            [self.partitions.parts(values[:, j], j, self.attributes.category[j]) + j * (d + 1) for j in range(k)], axis=1
+            [content.parts(lambda m: values[:, m], j) + j * (d + 1) for j in range(k)], axis=1
         ) if k else np.zeros((len(values), 0), np.int64)  # fmt: skip
         for op in range(n):
             tried = bits[:, op] != UNTRIED
             if tried.any():
                 self.taken[op] += np.bincount(place[tried].ravel(), minlength=k * (d + 1)).reshape(k, d + 1)
-                passed = place[bits[:, op] == PASSED]
-                self.through[op] += np.bincount(passed.ravel(), minlength=k * (d + 1)).reshape(k, d + 1)
+                rows = bits[tried, op].astype(float)
+                out = np.bincount(place[tried].ravel(), np.repeat(rows, k), minlength=k * (d + 1))
+                self.through[op] += out.reshape(k, d + 1)
+                self.squares[op] += float(rows @ rows)
 
     def consider(self, values: Values, bits: Bits) -> None:
         """Study tuples and decide at once: for a policy that only would route, while another does."""
-        came, left = (bits != UNTRIED).sum(axis=0), (bits == PASSED).sum(axis=0)
+        came, left = (bits != UNTRIED).sum(axis=0), np.maximum(bits, 0).sum(axis=0)
         weight = np.where(self._met > 0, 1 - 0.98**came, (came > 0).astype(float))
         self.W = self.W * (1 - weight) + weight * left / np.maximum(came, 1)
         self._met = self._met + came
@@ -421,6 +443,7 @@ class CBR(Classed):
     def forget(self) -> None:
         """Samples of before a change say nothing about now."""
         self.taken[:] = self.through[:] = 0.0
+        self.squares[:] = 0.0
 
     # Optimizing (4.1)
 
@@ -434,6 +457,7 @@ class CBR(Classed):
             if full:
                 self._choose_attribute(op)
                 self.taken[op] = self.through[op] = 0.0
+                self.squares[op] = 0.0
             self.focus = (op + 1) % len(self.pipeline)
             if self.trial is not None:
                 return
@@ -444,24 +468,32 @@ class CBR(Classed):
         if self._met[op] < 1000:
             return False
         others = np.delete(self.costs.per_row, op)
-        return bool(
-            self.W[op] < 0.02 or self.W[op] > 0.98 or self.costs.per_row[op] < 0.05 * others.min(initial=np.inf)
-        )
+        idle = not self._stems and self.W[op] > 0.98
+        return bool(self.W[op] < 0.02 or idle or self.costs.per_row[op] < 0.05 * others.min(initial=np.inf))
 
     def ratios(self, op: int) -> NDArray[np.float64]:
-        """Gain ratio of every attribute for an operator, less what chance gives; attributes that can't serve: 0."""
+        """Gain ratio of every attribute for an operator, for joins the share of the variance, less what chance gives;
+        attributes that can't serve: 0."""
         taken, through = self.taken[op], self.through[op]
-        ratio = gain_ratio(taken, through) - by_chance(taken)
+        if self._stems:
+            ratio = variance_share(taken, through, self.squares[op][:, None]) - variance_by_chance(taken)
+        else:
+            ratio = gain_ratio(taken, through) - by_chance(taken)
         enough = taken.sum(axis=1) >= 0.9 * self.sample
-        return np.where(enough & self.attributes.usable, ratio, 0.0)
+        ratio = np.where(enough & self.content.usable, ratio, 0.0)
+        if self.pairs:
+            # A pair that tells no more than one of its members is only dearer.
+            ratio[len(self.attributes) :] -= PAIR
+        return ratio
 
     def _choose_attribute(self, op: int) -> None:
         ratios = self.ratios(op)
         best = int(ratios.argmax()) if len(ratios) else -1
         present = self.table.attribute[op]
-        if best < 0 or ratios[best] <= self.threshold:
+        threshold = VARIANCE if self._stems else self.threshold
+        if best < 0 or ratios[best] <= threshold:
             # In use it costs next to nothing and S corrects itself (example 5.1): it goes when nothing is left of it.
-            if present >= 0 and ratios[present] <= self.threshold / 4:
+            if present >= 0 and ratios[present] <= threshold / 4:
                 self._use(op, -1, f"no attribute tells what '{self.pipeline.names[op]}' passes any more")
             return
         if best == present:
@@ -479,10 +511,14 @@ class CBR(Classed):
             self.trial = Trial(op, best, float(ratios[best]), Table(under))
         else:
             self.table = Table(under)
-            name = self.attributes.names[best]
+            name = self.content.name(best)
             self.note(
-                "classifier", f"'{name}' tells what '{self.pipeline.names[op]}' passes: gain ratio {ratios[best]:.2f}"
+                "classifier",
+                f"'{name}' tells what '{self.pipeline.names[op]}' passes: {self._measure()} {ratios[best]:.2f}",
             )
+
+    def _measure(self) -> str:
+        return "share of the variance" if self._stems else "gain ratio"
 
     def _set_rates(self, op: int, attribute: int) -> None:
         """S of an operator from its sample (the initialization of 4.1)."""
@@ -513,14 +549,14 @@ class CBR(Classed):
         error = sqrt(trial.without.error + trial.under.error)
         if abs(before - after) < SURE * error and min(trial.without.tuples, trial.under.tuples) < most:
             return
-        name, attribute = self.pipeline.names[trial.operator], self.attributes.names[trial.attribute]
+        name, attribute = self.pipeline.names[trial.operator], self.content.name(trial.attribute)
         kept = after < before
         if kept:
             self.table = trial.table
         self.note(
             "classifier",
-            f"'{attribute}' {'now tells' if kept else 'tells too little of'} what '{name}' passes: gain ratio "
-            f"{trial.ratio:.2f}, work {after / before - 1:+.1%} on {trial.under.tuples:.0f} tuples",
+            f"'{attribute}' {'now tells' if kept else 'tells too little of'} what '{name}' passes: "
+            f"{self._measure()} {trial.ratio:.2f}, work {after / before - 1:+.1%} on {trial.under.tuples:.0f} tuples",
             before, after if kept else before,
         )  # fmt: skip
         self.trial = None
@@ -572,25 +608,27 @@ class CBR(Classed):
         groups: dict[tuple[int, ...], list[int]] = {}
         for k, order in enumerate(table.orders.tolist()):
             groups.setdefault(tuple(order), []).append(k)
-        parts = {j: table.part(j, self.parts).tolist() for j in table.used}
-        told = [
-            " & ".join(self.partitions.describe(j, parts[j][k], self.attributes) for j in table.used)
-            for k in range(len(table.codes))
-        ]
+        parts, content = {j: table.part(j, self.parts).tolist() for j in table.used}, self.content
+
+        def told(k: int) -> str:
+            return " & ".join(content.describe(j, parts[j][k]) for j in table.used)
+
         routes = {self._label(members, len(groups), told): Route(order) for order, members in groups.items()}
         if len(routes) == len(groups):
             before, after = None, float(self._expected(self._rates(table), table.orders).mean())
             self.change(routes, "drop rates per cost of a class turned its order round", before=before, after=after)
 
-    def _label(self, members: list[int], groups: int, told: list[str]) -> str:
-        """A class as a reader knows it: the partitions of the attributes in use."""
+    def _label(self, members: list[int], groups: int, told: Callable[[int], str]) -> str:
+        """A class as a reader knows it: the partitions of the attributes in use; of many the first few. They differ
+        between classes, for a partition is in one class only."""
         if groups == 1:
             return ""
-        mine = [told[k] for k in members]
+        mine = [told(k) for k in members[:MOST_TOLD]]
         if len(self.table.used) == 1:
-            name = self.attributes.names[self.table.used[0]]
+            name = self.content.name(self.table.used[0])
             mine = [mine[0], *(t.removeprefix(name).strip() for t in mine[1:])]
-        return ", ".join(mine)
+        more = len(members) - len(mine)
+        return ", ".join(mine) + (f" and {more} more" if more else "")
 
     # Seen from outside
 
@@ -609,7 +647,7 @@ class CBR(Classed):
         if not self.choice:
             return "only one order is possible: nothing to choose, nothing profiled"
         told = [
-            f"'{self.attributes.names[j]}' tells what '{self.pipeline.names[op]}' passes"
+            f"'{self.content.name(j)}' tells what '{self.pipeline.names[op]}' passes"
             for op, j in enumerate(self.table.attribute)
             if j >= 0
         ]
@@ -619,7 +657,7 @@ class CBR(Classed):
         if not self.choice:
             return ""
         if self.trial is not None:
-            attribute, op = self.attributes.names[self.trial.attribute], self.pipeline.names[self.trial.operator]
+            attribute, op = self.content.name(self.trial.attribute), self.pipeline.names[self.trial.operator]
             return f"'{attribute}' is on trial for '{op}'"
         return f"profiling '{self.pipeline.names[self.focus]}'"
 
@@ -636,6 +674,7 @@ class CBR(Classed):
             "partitions": self.partitions.snapshot(),
             "taken": self.taken.tolist(),
             "through": self.through.tolist(),
+            "squares": self.squares.tolist(),
             "S": self.S.tolist(),
             "W": self.W.tolist(),
             "met": self._met.tolist(),
@@ -659,10 +698,13 @@ class CBR(Classed):
         n, d = len(self.pipeline), self.parts
         self.attributes.restore(record["attributes"])
         self.partitions.restore(record["partitions"])
-        k = len(record["taken"][0]) if record["taken"] else 0
-        self.taken = np.array(record["taken"], float).reshape(n, k, d + 1)
-        self.through = np.array(record["through"], float).reshape(n, k, d + 1)
-        self.S = np.array(record["S"], float).reshape(n, d + 1)
+        if "taken" in record:
+            k = len(record["taken"][0]) if record["taken"] else 0
+            self.taken = np.array(record["taken"], float).reshape(n, k, d + 1)
+            self.through = np.array(record["through"], float).reshape(n, k, d + 1)
+            self.squares = np.array(record["squares"], float).reshape(n, k)
+        if record["S"]:
+            self.S = np.array(record["S"], float).reshape(n, d + 1)
         self.W, self._met = np.array(record["W"], float), np.array(record["met"], float)
         self.table = self._in_force = self._restored(record["table"])
         self.focus = int(record["focus"])

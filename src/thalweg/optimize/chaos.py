@@ -1,7 +1,8 @@
 """`chaos`: random decisions all the time. Part of the product: what survives it does not depend on the plan.
 
-Every batch is cut into random rusters; each gets a random allowed route, and at random a profile purpose with a random
-set of operators to be tried after a drop. Answers, errors and exactly-once must be the same as under `written`.
+Every batch is cut into random rusters, by lot or by a random tree over random attributes of its content (as query mesh
+would classify); each gets a random allowed route, and at random a profile purpose with a random set of operators to be
+tried after a drop. Answers, errors and exactly-once must be the same as under `written`.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import SingleRoute
 from thalweg.optimize.tuner import Change, IndexView
 from thalweg.plan import Event, Route, Ruster
 from thalweg.plan.layout import Layout
-from thalweg.plan.ruster import Also
+from thalweg.plan.ruster import Also, Purpose
+from thalweg.plan.tree import Column, Comparison, Tree
+from thalweg.profile.attributes import Attributes, Values
 from thalweg.profile.stemfacts import Probe, StemFacts
+
+Rows = NDArray[np.int64]
 
 
 @dataclass
@@ -38,25 +44,59 @@ class Chaos(SingleRoute):
 
     def route(self, batch: Batch) -> list[Ruster]:
         random = self._random
-        parts = int(random.integers(1, 5))
-        part = random.integers(0, parts, len(batch))
+        if len(batch) and random.random() < 0.5:
+            part, labels = self._classes(batch)
+        else:
+            parts = int(random.integers(1, 5))
+            part, labels = random.integers(0, parts, len(batch)), [""] * parts
         rusters = []
-        for k in range(parts):
+        for k, label in enumerate(labels):
             rows = np.flatnonzero(part == k)
             if len(rows) or not len(batch):
-                rusters.append(self._ruster(rows))
+                rusters.append(self._ruster(rows, label))
         route = self._route()
         if random.random() < 0.3:
             self.reorder(route.operators, "a throw of the dice")
         return rusters
 
-    def _ruster(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Ruster:
+    def _classes(self, batch: Batch) -> tuple[Rows, list[str]]:
+        """The class of each row under a random tree, and a name for each class."""
+        content = Attributes()
+        content.look(batch.data.slice(0, 0))
+        columns: dict[int, Values] = {}
+
+        def column(j: int) -> Values:
+            if j not in columns:
+                columns[j] = content.column(batch.data, j)
+            return columns[j]
+
+        tree = self._tree(content, column, int(self._random.integers(1, 4)) if len(content) else 0)
+        leaves = {leaf: k for k, (leaf, _) in enumerate(tree.leaves())}
+        return tree.relabelled(leaves).classify(column, len(batch)), [f"class {k}" for k in range(len(leaves))]
+
+    def _tree(self, content: Attributes, column: Column, depth: int, place: int = 1) -> Tree:
+        """Tests of random attributes against values that occur, so that they cut somewhere; nulls fail every test."""
         random = self._random
+        if not depth or (place > 1 and random.random() < 0.2):
+            return Tree(place)
+        j = int(random.integers(len(content)))
+        value = float(random.choice(column(j)))
+        test = Comparison(j, value, equal=content.category[j] or bool(random.random() < 0.3))
+        return Tree(
+            test=test,
+            yes=self._tree(content, column, depth - 1, 2 * place),
+            no=self._tree(content, column, depth - 1, 2 * place + 1),
+        )
+
+    def _ruster(self, rows: Rows, label: str) -> Ruster:
+        random = self._random
+        trace = bool(random.random() < 0.3)
         if random.random() < 0.6:
-            return Ruster(rows, self._route(), "work" if random.random() < 0.8 else "explore")
+            purpose: Purpose = "work" if random.random() < 0.8 else "explore"
+            return Ruster(rows, self._route(), purpose, label=label, trace=trace)
         tried = frozenset(int(i) for i in range(len(self.pipeline)) if random.random() < 0.5)
         also: Also = ("all", "next", tried)[int(random.integers(0, 3))]
-        return Ruster(rows, self._route(), "profile", also)
+        return Ruster(rows, self._route(), "profile", also, label, trace)
 
     def _route(self) -> Route:
         route: list[int] = []
@@ -77,6 +117,8 @@ class ChaosTuner:
     """
 
     name = "chaos"
+    grain = 0
+    resting = False
 
     def __init__(self, seed: int = 0, probability: float = 0.3) -> None:
         self.probability = probability
@@ -90,7 +132,7 @@ class ChaosTuner:
         self.stems = dict(attributes)
         return {}
 
-    def observe(self, source: str, probes: Sequence[Probe]) -> None:
+    def observe(self, probes: Sequence[Probe]) -> None:
         self.requests += sum(p.requests for p in probes)
 
     def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:

@@ -6,7 +6,7 @@ route of the plan. The plan is a class label for each route in force, so a reade
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from thalweg.errors import CheckpointError
 from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import Explanation, OperatorView, RouteView
+from thalweg.optimize.prices import MOST, Prices, has_stems
 from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
 from thalweg.profile.attributes import Attributes, Values
 from thalweg.profile.costs import Costs
-from thalweg.profile.visits import PASSED, UNTRIED, Visits
+from thalweg.profile.probing import Probing
+from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
 Bits = NDArray[np.int8]
 
@@ -36,7 +38,7 @@ class Classed:
 
     def __post_init__(self) -> None:
         self.plan = Plan.single(self.pipeline.written)
-        self.costs = Costs(len(self.pipeline))
+        self.costs: Costs | Probing = costs_of(self.pipeline)
         self.attributes = Attributes()
         self.costs_shared = False
         """Whether somebody else keeps the costs up to date."""
@@ -90,6 +92,11 @@ class Classed:
 
     # What they share
 
+    def prices(self) -> Prices:
+        """What tuples cost on an order, as of now."""
+        c = self.costs
+        return Prices(c.per_row) if isinstance(c, Costs) else Prices(c.lookup, c.examined, c.fanout)
+
     def tally(self, visits: Visits) -> None:
         """Costs, tuples, shares of classes, unconditional pass rates."""
         self.tuples += visits.rows
@@ -129,10 +136,7 @@ class Classed:
 
     def described(self) -> str:
         """The plan in one line."""
-        names = self.pipeline.names
-        return "; ".join(
-            f"{label}: {r.named(names)}" if label else r.named(names) for label, r in self.plan.routes.items()
-        )
+        return self.plan.named(self.pipeline.names)
 
     def shares(self) -> dict[str, float]:
         """Share of the tuples of each class; even where none was met yet."""
@@ -201,15 +205,14 @@ class Classed:
         return self.pipeline.closest([int(op) for op in wish])
 
 
-def cost_of(bits: Bits, order: Iterable[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cost of each tuple under an order: all operators up to and with the first that drops it, or all.
+def costs_of(pipeline: Pipeline) -> Costs | Probing:
+    """Seconds where all operators are filters, units of work where some join."""
+    return Probing([op.kind == "stem" for op in pipeline.operators]) if has_stems(pipeline) else Costs(len(pipeline))
 
-    >>> cost_of(np.array([[1, 0], [0, 1], [1, 1]], np.int8), (1, 0), np.array([1.0, 10.0])).tolist()
-    [10.0, 11.0, 11.0]
-    """
-    places = list(order)
-    if not places:
-        return np.zeros(len(bits))
-    dropped = bits[:, places] == 0
-    first = np.where(dropped.any(axis=1), dropped.argmax(axis=1), len(places) - 1)
-    return np.asarray(np.cumsum(costs[places])[first])
+
+def outcomes(journey: Journey) -> Bits:
+    """What every operator made of profiled tuples: 0 dropped, 1 passed or one match, more matches, UNTRIED."""
+    assert journey.passed is not None
+    if journey.matches is None:
+        return journey.passed
+    return np.where(journey.matches >= 0, np.minimum(journey.matches, MOST), journey.passed).astype(np.int8)

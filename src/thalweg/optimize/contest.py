@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.optimize.cbr import CBR
-from thalweg.optimize.classed import Bits, Classed, cost_of
+from thalweg.optimize.classed import Bits, Classed
 from thalweg.optimize.mesh import RUSTER, TEST, Mesh
+from thalweg.optimize.prices import has_stems
 from thalweg.plan import Pipeline
 from thalweg.profile.attributes import Values
 from thalweg.profile.costs import Costs
+from thalweg.profile.probing import UNIT, Probing
 
 CLASSED = ("cbr", "mesh")
 """From simple to elaborate."""
@@ -30,8 +32,8 @@ WINDOW = 200
 """Newest tuples whose prices are kept."""
 FOLLOW = 3e-4
 """Seconds that observing a batch by class takes."""
-
-
+PROBES = 2000
+"""Units of probe work that one more ruster of a join is worth."""
 MOST_OVERHEAD = 0.2
 """Share of a tuple's cost that two classes may add before anything is learned about them: they seldom save much more."""
 
@@ -52,7 +54,7 @@ class Saving:
 class Contest:
     """Keeps the contestants and the newest prices."""
 
-    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs) -> None:
+    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing) -> None:
         self.costs = costs
         self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
         self.mesh = Mesh(pipeline, seed, training=8, budget=150)
@@ -60,6 +62,7 @@ class Contest:
         self.mesh.attributes = self.cbr.attributes
         for contestant in self.contestants.values():
             contestant.costs, contestant.costs_shared = costs, True
+        self._joins = has_stems(pipeline)
         self._prices: NDArray[np.float64] = np.zeros((0, len(COLUMNS)))
         self._valid = dict.fromkeys(CLASSED, 0)
         """Newest prices of a contestant that are of its present classes."""
@@ -73,16 +76,16 @@ class Contest:
     ) -> float:
         """Price the tuples, then let the contestants learn from them. Returns what the plan of `follows`, the
         contestant in force, saves against the written one per tuple; 0 where none is."""
-        costs = self.costs.per_row
+        price = self.mesh.prices().each
         prices = np.empty((len(bits), len(COLUMNS)))
-        prices[:, 0], prices[:, 1] = cost_of(bits, written, costs), cost_of(bits, greedy, costs)
+        prices[:, 0], prices[:, 1] = price(bits, written), price(bits, greedy)
         # Where the more elaborate is in force, the simpler one has been weighed and found worse.
         judged = {"mesh": self.contestants["mesh"]} if follows == "mesh" else self.contestants
         prices[:, COLUMNS["cbr"]] = np.inf
         for name, contestant in judged.items():
             for r in contestant.foretell(values):
                 rows = slice(None) if r.rows is None else r.rows
-                prices[rows, COLUMNS[name]] = cost_of(bits[rows], r.route, costs)
+                prices[rows, COLUMNS[name]] = price(bits[rows], r.route)
             prices[:, COLUMNS[name]] += self.overhead(name)
             self._valid[name] = min(self._valid[name] + len(bits), WINDOW)
         self._prices = np.concatenate([self._prices, prices])[-WINDOW:]
@@ -102,6 +105,8 @@ class Contest:
         return self._overhead(more) if more else 0.0
 
     def _overhead(self, more: int) -> float:
+        if self._joins:
+            return PROBES * UNIT * more / self._batch_rows
         return (RUSTER * more + FOLLOW) / self._batch_rows + 2 * TEST
 
     def conceivable(self, cost: float) -> bool:
@@ -138,6 +143,10 @@ class Contest:
         """Whether a contestant has classes that too few new tuples have judged."""
         return any(self.classes(name) > 1 and self._valid[name] < least for name in CLASSED)
 
+    def settled(self, least: int) -> bool:
+        """Whether the mesh was searched, and enough new tuples have judged what was found."""
+        return self.mesh.searched and not self.keen(least)
+
     def forget(self, follows: str = "") -> None:
         """The stream changed: earlier prices and samples say nothing about now."""
         self._prices = self._prices[:0]
@@ -157,6 +166,24 @@ class Contest:
             "prices": b64encode(np.ascontiguousarray(self._prices, "<f8").tobytes()).decode(),
             "valid": dict(self._valid), "batch_rows": self._batch_rows,
         }  # fmt: skip
+
+    def prior(self) -> dict[str, Any]:
+        """The classes found, without the samples they were found on: a new worker goes on with them and samples anew."""
+        cbr, mesh = self.cbr.snapshot(), self.mesh.snapshot()
+        for sample in ("taken", "through", "squares"):
+            del cbr[sample]
+        del mesh["reservoir"]
+        cbr["S"] = np.round(self.cbr.S, 4).tolist()
+        if not self.cbr.table.used:
+            cbr["S"] = np.zeros((0, 0)).tolist()
+        mesh["attributes"] = None  # those of cbr, which are the same
+        return {
+            "cbr": cbr,
+            "mesh": mesh,
+            "prices": "",
+            "valid": dict.fromkeys(CLASSED, 0),
+            "batch_rows": self._batch_rows,
+        }
 
     def restore(self, record: dict[str, Any]) -> None:
         self.cbr.restore(record["cbr"])

@@ -34,6 +34,24 @@ class Prices:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Layouts and access patterns to weigh them for, and what does not depend on how often these are asked."""
+
+    layouts: Layouts
+    known: Floats
+    """Attribute by pattern: 1 where a probe knows it."""
+    used: Floats
+    """Layout by attribute: 1 where it has bits."""
+    walked: Floats
+    """Layout by pattern: buckets of a probe."""
+
+    @classmethod
+    def of(cls, layouts: Layouts, attributes: int, masks: tuple[int, ...]) -> Grid:
+        known = ((np.array(masks, np.int64) >> np.arange(attributes - 1, -1, -1)[:, None]) & 1).astype(float)
+        return cls(layouts, known, (layouts > 0).astype(float), np.exp2(layouts @ (1.0 - known)))
+
+
+@dataclass(frozen=True)
 class Workload:
     """What one stem was asked in a unit of time, and what it holds."""
 
@@ -52,30 +70,26 @@ class Workload:
     runs: float = 1.0
     """Indexes of the window: each is looked up by a probe."""
 
-    def share(self, attribute: int, bits: NDArray[np.int64]) -> Floats:
-        """The share of the tuples that is left after looking at so many bits of an attribute."""
-        if self.evenness is None:
-            even: Floats = np.exp2(-bits.astype(float))
-            return even
-        known = np.asarray(self.evenness[attribute], float)
-        return known[np.minimum(bits, len(known) - 1)]
-
     def costs(self, layouts: Layouts) -> Floats:
-        """C_D of many layouts at once."""
+        """C_D of many layouts at once: a line for each layout, a column for each access pattern."""
+        return self.weigh(Grid.of(layouts, self.attributes, tuple(self.frequencies)))
+
+    def weigh(self, grid: Grid) -> Floats:
         p = self.prices
-        used = layouts > 0
-        total = layouts.sum(axis=1)
-        cost: Floats = self.arrivals * used.sum(axis=1) * p.hash
-        shares = [self.share(k, layouts[:, k]) for k in range(self.attributes)]
-        for mask, frequency in self.frequencies.items():
-            known = list(attributes_of(mask, self.attributes))
-            met = np.ones(len(layouts))
-            for k in known:
-                met = met * shares[k]
-            walked = np.exp2((total - layouts[:, known].sum(axis=1)).astype(float))
-            each = used[:, known].sum(axis=1) * p.hash + self.stored * met * p.compare
-            cost = cost + self.requests * frequency * (each + self.runs * walked * p.bucket)
+        asked = np.fromiter(self.frequencies.values(), float, len(self.frequencies))
+        met = np.exp2(self._logarithms(grid.layouts) @ grid.known)
+        each = (met * (self.stored * p.compare) + grid.walked * (self.runs * p.bucket)) @ asked
+        hashed = grid.used @ (grid.known @ asked * (self.requests * p.hash) + self.arrivals * p.hash)
+        cost: Floats = hashed + self.requests * each
         return cost
+
+    def _logarithms(self, layouts: Layouts) -> Floats:
+        """Of the share of the tuples that is left after looking at each attribute's bits."""
+        if self.evenness is None:
+            return -layouts.astype(float)
+        shares = np.log2(np.maximum(np.asarray(self.evenness, float), 1e-12))
+        left: Floats = shares[np.arange(self.attributes), np.minimum(layouts, shares.shape[1] - 1)]
+        return left
 
     def cost(self, bits: Sequence[int]) -> float:
         """C_D of one layout; the same as `costs`, without arrays."""
@@ -112,7 +126,8 @@ class Workload:
 
     def benefit(self, attribute: int, bits: int) -> float:
         """MB(A), equation (2): the most that indexing an attribute with so many bits can save, less its hashes."""
-        share = sum(f for m, f in self.frequencies.items() if attribute in attributes_of(m, self.attributes))
+        place = self.attributes - 1 - attribute
+        share = sum([f for m, f in self.frequencies.items() if m >> place & 1])
         left = self._share(attribute, bits)
         saved = self.requests * share * self.stored * (1.0 - left) * self.prices.compare
         return saved - (share * self.requests + self.arrivals) * self.prices.hash

@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.optimize.layoutcost import Workload
+from thalweg.optimize.layoutcost import Grid, Workload
 
 EXHAUSTIVE = 20_000
 """Layouts up to which all are looked at."""
@@ -56,12 +56,18 @@ def select(workload: Workload, bits: int, *, limit: int = EXHAUSTIVE) -> Choice:
 def exhaustive(workload: Workload, bits: int, kept: list[int] | None = None) -> Choice:
     """Every layout of at most so many bits over the attributes kept. Of equal ones, that with fewer bits."""
     chosen = list(range(workload.attributes)) if kept is None else kept
-    some = _layouts(len(chosen), bits)
-    layouts = np.zeros((len(some), workload.attributes), np.int64)
-    layouts[:, chosen] = some
-    costs = workload.costs(layouts)
+    grid = _grid(workload.attributes, tuple(chosen), bits, tuple(workload.frequencies))
+    costs = workload.weigh(grid)
     best = int(np.argmin(costs))
-    return Choice(tuple(int(b) for b in layouts[best]), float(costs[best]), len(layouts))
+    return Choice(tuple(grid.layouts[best].tolist()), float(costs[best]), len(costs))
+
+
+@lru_cache(maxsize=16)
+def _grid(attributes: int, chosen: tuple[int, ...], bits: int, masks: tuple[int, ...]) -> Grid:
+    some = _layouts(len(chosen), bits)
+    layouts = np.zeros((len(some), attributes), np.int64)
+    layouts[:, list(chosen)] = some
+    return Grid.of(layouts, attributes, masks)
 
 
 @lru_cache(maxsize=32)

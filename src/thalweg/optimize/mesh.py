@@ -1,7 +1,8 @@
 """`mesh`: query mesh, many routes and a decision tree that assigns them (Nehme et al., sections 4 and 5).
 
 Invariant: a solution comes in force only if equation (2) says it is `worthwhile` cheaper on the sampled tuples, by more
-than chance; the swap is one assignment between batches. Every search, drift and re-route is an event.
+than chance; the swap is one assignment between batches. Every search, drift and re-route is an event. A search reads only
+what it is handed (meshfind.py), so it can run beside execution; it does so if asked to (`beside`).
 
 How the paper's steps are done here:
 - Training sample: tuples tried on every operator, in a reservoir that forgets exponentially. Condensed by a tree over
@@ -9,8 +10,10 @@ How the paper's steps are done here:
 - Per-route overhead and the price of a test are constants measured beside (`benchmarks/filters`): a policy reads no
   clock. With the tree of the condensed tuples, tests on the way to a route are known for every partition searched.
 - The classifier is induced again from the routes found; where the condensing tree, pruned, is cheaper, that one is kept.
-- Joins: a stem passes a tuple that has a match; how many matches there are is left to A-Greedy for joins. What a match
-  brings on later operators would outweigh tests and rusters, so these are not charged there.
+- Joins: a tuple becomes as many rows as it has matches (prices.py), in units of work. What a match brings on later
+  operators would outweigh tests and rusters, so these are not charged there.
+- Uncertain routes (5.4), with `uncertain` above 0: neighbours on a route whose exchange changes its cost by less than
+  that share are left undecided, and drawn for each ruster by a lottery whose slices follow what the class' own work shows.
 - Drift (the paper's twin work, 5.3): Page-Hinkley on the cost per tuple of each class. The class forgets its sample, is
   ordered at once by the pass rates that the last batch's own work shows, and is sampled afresh: profiling goes where
   it can change a route. The tree stays until a search from the present solution finds a better one.
@@ -18,6 +21,7 @@ How the paper's steps are done here:
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -26,15 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
-from thalweg.optimize import meshsearch
-from thalweg.optimize.classed import Bits, Classed, cost_of
+from thalweg.optimize.classed import Bits, Classed, outcomes
+from thalweg.optimize.meshfind import LEAF, Found, Task, beside, by_class, find
 from thalweg.optimize.policy import sampled
+from thalweg.optimize.prices import Prices, has_stems
 from thalweg.optimize.routesearch import RouteSearch
 from thalweg.plan import Route, Ruster
 from thalweg.plan.tree import Tree, told
+from thalweg.plan.uncertain import Uncertain
 from thalweg.profile.attributes import Values
 from thalweg.profile.drift import PageHinkley
-from thalweg.profile.induce import induce
 from thalweg.profile.reservoir import Reservoir
 from thalweg.profile.visits import Journey, Visits
 
@@ -50,8 +55,6 @@ CLUMP = 16
 """Sampled tuples that are worth a ruster of their own."""
 LEAST_ROWS = 32
 """Rows of a class in a batch that are worth a ruster of their own."""
-LEAF = 8
-"""Sampled tuples behind a training tuple, at least."""
 TEST = 2e-8
 """Seconds to test one attribute of one tuple, within a batch of a thousand."""
 RUSTER = 6e-5
@@ -74,6 +77,8 @@ class ClassState:
     left: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     wanted: int = 0
     """Sampled tuples still wanted after a drift."""
+    token: Uncertain | None = None
+    """What is undecided about the route, if anything."""
 
     def __post_init__(self) -> None:
         if not len(self.came):
@@ -105,12 +110,17 @@ class Mesh(Classed):
     """Solutions that one search looks at, at most."""
     evidence: float = 2.0
     worthwhile: float = 0.01
+    uncertain: float = 0.0
+    """Share of a route's cost below which the order of two neighbours is left to the lottery; 0: never."""
+    beside: bool = False
+    """Whether searches run in a thread beside execution. Off, they run between batches: then the same tuples give the
+    same decisions whatever the machine does meanwhile."""
     name = "mesh"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         n = len(self.pipeline)
-        self._stems = any(op.kind == "stem" for op in self.pipeline.operators)
+        self._stems = has_stems(self.pipeline)
         self.reservoir = Reservoir(self.sample, n)
         self.classifier = Tree(0)
         self.states = [ClassState(self.pipeline.written, np.full(n, 0.5), np.ones(n))]
@@ -123,6 +133,7 @@ class Mesh(Classed):
         self._batch_rows = 1000.0
         self._probe: tuple[Ruster, Batch] | None = None
         self._seen: tuple[Batch, NDArray[np.int64] | None] | None = None
+        self._pending: Future[Found] | None = None
 
     # Routing
 
@@ -133,7 +144,7 @@ class Mesh(Classed):
         self._batch_rows += 0.1 * (len(batch) - self._batch_rows)
         labels = self._classify(batch)
         chosen = self._choose(labels, len(batch))
-        rusters = self._rusters(labels, None if chosen is None else ~chosen, len(batch))
+        rusters = self._rusters(labels, None if chosen is None else ~chosen, len(batch), draw=True)
         if chosen is not None:
             rows = np.flatnonzero(chosen)
             probe = Ruster(rows, self.plan.route, "profile", "all")
@@ -153,7 +164,7 @@ class Mesh(Classed):
         labels = self._seen[1] if self._seen is not None and self._seen[0] is batch else self._classify(batch)
         self._seen = None
         self._batch_rows += 0.1 * (len(batch) - self._batch_rows)
-        return self._rusters(labels, rest, len(batch))
+        return self._rusters(labels, rest, len(batch), draw=True)
 
     def foretell(self, values: Values) -> list[Ruster]:
         if self.classifier.test is None:
@@ -174,11 +185,13 @@ class Mesh(Classed):
         return self.classifier.classify(column, len(batch))
 
     def _rusters(
-        self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS
-    ) -> list[Ruster]:
+        self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS,
+        draw: bool = False,
+    ) -> list[Ruster]:  # fmt: skip
         names = list(self.plan.routes)
         if labels is None:
-            return [Ruster(None if rest is None else np.flatnonzero(rest), self.plan.route, label=names[0])]
+            route = self._departing(0) if draw else self.plan.route
+            return [Ruster(None if rest is None else np.flatnonzero(rest), route, label=names[0])]
         sizes = np.bincount(labels, minlength=len(names))
         largest = int(sizes.argmax())
         rusters = []
@@ -189,8 +202,18 @@ class Mesh(Classed):
             mine = labels == k
             rows = np.flatnonzero(mine if rest is None else mine & rest)
             if len(rows):
-                rusters.append(Ruster(rows, self.states[k].route, label=names[k]))
+                route = self._departing(k) if draw else self.states[k].route
+                rusters.append(Ruster(rows, route, label=names[k]))
         return rusters or [Ruster(np.zeros(0, np.int64), self.plan.route, label=names[0])]
+
+    def _departing(self, k: int) -> Route:
+        """The route of a ruster of class k; where it is uncertain, by lot. An operator's slice is its drop rate per cost
+        among the tuples of the class that came to it."""
+        state = self.states[k]
+        if state.token is None:
+            return state.route
+        odds = np.clip(1 - state.believed(), 0.02, 1.0) / self.costs.per_row
+        return self.pipeline.closest(state.token.draw(self._random, odds.tolist()).operators)
 
     def _choose(self, labels: NDArray[np.int64] | None, count: int) -> NDArray[np.bool_] | None:
         """Rows to sample: of classes that drifted as many as they want, of all a few."""
@@ -228,12 +251,17 @@ class Mesh(Classed):
         if not self.choice:
             self._probe = None
             return
+        if self._pending is not None and self._pending.done():
+            found, self._pending = self._pending.result(), None
+            self._take(found)
+            self._probe = None
+            return  # what this batch shows is of the classes before
         place = {label: k for k, label in enumerate(self.plan.routes)}
         together: dict[int, list[Journey]] = {}
         for journey in visits.journeys:
             if journey.passed is None and journey.ruster.label in place and journey.ruster.purpose == "work":
                 k = place[journey.ruster.label]
-                if journey.ruster.route == self.states[k].route:
+                if journey.ruster.route == self.states[k].route or self.states[k].token is not None:
                     together.setdefault(k, []).append(journey)
         for k, journeys in together.items():
             self._follow(k, journeys)
@@ -244,7 +272,7 @@ class Mesh(Classed):
                 if journey.ruster is probe and journey.passed is not None:
                     values = self.look(sample)
                     if values is not None:
-                        self.study(values, journey.passed)
+                        self.study(values, outcomes(journey))
         self._bring_in_force("drop rates turned an order round", "reorder")
 
     def _follow(self, k: int, journeys: list[Journey]) -> None:
@@ -257,7 +285,7 @@ class Mesh(Classed):
             for i, v in enumerate(journey.visits):
                 survived = v.rows_out if v.survivors is None else v.survivors
                 came[v.operator] += v.rows_in
-                left[v.operator] += survived
+                left[v.operator] += v.rows_out
                 spent += float(state.basis[v.operator])
                 # Tuples, not partial results: several matches of one tuple come and go together.
                 on = alive * survived / v.rows_in if v.rows_in and i + 1 < len(journey.visits) else 0.0
@@ -269,7 +297,8 @@ class Mesh(Classed):
             return
         mean = total / rows
         error = sqrt(max(squares / rows - mean * mean, 0.0) / rows)
-        if state.drift.observe(mean, max(error, 1e-3 * mean / sqrt(rows)), int(rows)):
+        certain = all(j.ruster.route == state.route for j in journeys)  # other orders cost something else
+        if certain and state.drift.observe(mean, max(error, 1e-3 * mean / sqrt(rows)), int(rows)):
             self._drifted(k, came, left)
         else:
             kept = 0.5 ** (rows / 20_000)
@@ -308,6 +337,29 @@ class Mesh(Classed):
         state = self.states[k]
         state.route, state.rates, state.basis = route, rates, self.costs.per_row.copy()
         state.drift.reset()
+        self._leave_open(k)
+
+    def _leave_open(self, k: int) -> None:
+        """Which neighbours on the route of a class are undecided, on its sampled tuples."""
+        state = self.states[k]
+        state.token = None
+        bits = self.reservoir.bits[self._members(k)] if self.uncertain > 0 else self.reservoir.bits[:0]
+        if len(bits) < LEAF:
+            return
+        prices, order = self.prices(), state.route.operators
+        cost = float(prices.each(bits, order).mean())
+        groups = [[order[0]]]
+        for i in range(1, len(order)):
+            other = (*order[: i - 1], order[i], order[i - 1], *order[i + 1 :])
+            tied = self.pipeline.allows(Route(other)) and (
+                abs(float(prices.each(bits, other).mean()) - cost) < self.uncertain * cost
+            )
+            if tied:
+                groups[-1].append(order[i])
+            else:
+                groups.append([order[i]])
+        token = Uncertain(tuple(map(tuple, groups)))
+        state.token = None if token.certain else token
 
     def _members(self, k: int) -> NDArray[np.bool_]:
         """Which sampled tuples belong to a class."""
@@ -325,7 +377,8 @@ class Mesh(Classed):
             self.states[k].wanted = max(0, self.states[k].wanted - count)
         if self.wanting and self.searched:
             return
-        if len(self.reservoir) >= FIRST and self._added >= (self._again if self.searched else FIRST):
+        due = len(self.reservoir) >= FIRST and self._added >= (self._again if self.searched else FIRST)
+        if due and self._pending is None:
             self._search()
         elif self.searched:
             for k in set(labels.tolist()):
@@ -337,11 +390,10 @@ class Mesh(Classed):
         bits = self.reservoir.bits[mine]
         if len(bits) < LEAF:
             return
-        costs = self.costs.per_row
-        route, _ = RouteSearch(self.pipeline, costs).best(bits)
-        now, then = cost_of(bits, self.states[k].route, costs), cost_of(bits, route, costs)
-        if self._clear(now, then):
-            self._set(k, route, _rates(bits))
+        prices = self.prices()
+        route, _ = RouteSearch(self.pipeline, prices).best(bits)
+        if self._clear(prices.each(bits, self.states[k].route), prices.each(bits, route)):
+            self._set(k, route, _rates(bits, prices))
 
     def _clear(self, now: NDArray[np.float64], then: NDArray[np.float64]) -> bool:
         """Whether paired costs of sampled tuples fall, by a worthwhile share and by more than chance."""
@@ -351,89 +403,54 @@ class Mesh(Classed):
         return gain > self.evidence * error and gain > self.worthwhile * float(now.mean())
 
     def _search(self) -> None:
-        """Condense, search from the present solution, induce the classifier, and take it if it pays."""
+        """Search for a mesh on what is sampled now; the outcome is taken at once, or with a later batch."""
         first = not self.searched
         self.searched, self._added = True, 0
-        costs = self.costs.per_row
         values, bits, a = self.reservoir.values, self.reservoir.bits, self.attributes
-        drops = (bits == 0).astype(float)
-        tree, leaf = induce(
-            values, a.category, a.usable, np.concatenate([drops, 1 - drops], axis=1),
-            leaves=self.training, least=LEAF, freedom=len(self.pipeline),
+        known = first or len(self.states) == 1
+        task = Task(
+            self.pipeline, self.prices(), values.copy(), bits.copy(), list(a.category), a.usable,
+            None if known else self.classifier.classify(lambda j: values[:, j], len(values)),
+            self.training, self.strategy, self.start, self.budget,
+            0.0 if self._stems else TEST, 0.0 if self._stems else RUSTER / max(self._batch_rows, 1.0),
         )  # fmt: skip
-        pieces = [bits[leaf == t] for t in range(int(leaf.max()) + 1)]
-        model = meshsearch.Model(
-            RouteSearch(self.pipeline, costs), tree, pieces,
-            test=0.0 if self._stems else TEST, overhead=0.0 if self._stems else RUSTER / max(self._batch_rows, 1.0),
-        )  # fmt: skip
-        present = self.classifier.classify(lambda j: values[:, j], len(values))
-        start = self._start(model, first, present, leaf)
-        found = meshsearch.search(self.strategy, model, start, self._random, self.budget)
+        if self.beside:
+            # A generator of its own: what execution draws must not depend on when a search runs.
+            self._pending = beside().submit(find, task, np.random.default_rng([self.seed, self.tuples]))
+        else:
+            self._take(find(task, self._random))
+
+    def _take(self, found: Found) -> None:
+        """Take a mesh that pays on the tuples it was found on."""
+        model, routes, classifier, a = found.model, found.routes, found.classifier, self.attributes
+        values, bits, prices = found.task.values, found.task.bits, found.task.prices
         self.looked += model.evaluated
-        routes = model.routes(found)
-        classifier = self._classifier(model, found, leaf, routes)
+        present = self.classifier.classify(lambda j: values[:, j], len(values))
         then = classifier.classify(lambda j: values[:, j], len(values))
-        now = _by_class(bits, present, [s.route for s in self.states], costs) + self._tests(
-            self.classifier, present, model
+        now = by_class(bits, present, [s.route for s in self.states], prices) + model.classifying(
+            self.classifier, present
         )
-        after = _by_class(bits, then, routes, costs) + self._tests(classifier, then, model)
+        after = by_class(bits, then, routes, prices) + model.classifying(classifier, then)
         told_cost = (float(now.mean()), float(after.mean()))
         looked = f"{model.evaluated} solutions of {len(model)} training tuples from {len(bits)} sampled ones"
         if not self._clear(now, after):
             self._again = min(2 * self._again, SELDOM)
             for k in range(len(self.states)):
                 self._refine(k)
+                self._leave_open(k)
             if not self._bring_in_force(f"{looked}: the classes stay", "search"):
                 self.note("search", f"{looked}: nothing clearly cheaper", told_cost[0], told_cost[0])
             return
         self._again = AGAIN
         self.classifier = classifier
         self.states = [
-            ClassState(route, _rates(bits[then == k]) if (then == k).any() else _rates(bits), costs.copy())
+            ClassState(route, _rates(bits[then == k] if (then == k).any() else bits, prices), self.costs.per_row.copy())
             for k, route in enumerate(routes)
         ]
+        for k in range(len(self.states)):
+            self._leave_open(k)
         shape = classifier.text(a.names, a.word) if classifier.test else "one class"
         self._bring_in_force(f"{looked}: {shape}", "search", *told_cost)
-
-    def _start(
-        self, model: meshsearch.Model, first: bool, present: NDArray[np.int64], leaf: NDArray[np.int64]
-    ) -> meshsearch.Solution:
-        """The present solution, as a partition of the training tuples; the first time the chosen start solution."""
-        if first or len(self.states) == 1:
-            return meshsearch.STARTS[self.start](model, self._random)
-        return meshsearch.numbered([int(np.bincount(present[leaf == t]).argmax()) for t in range(len(model))])
-
-    def _classifier(
-        self, model: meshsearch.Model, found: meshsearch.Solution, leaf: NDArray[np.int64], routes: list[Route]
-    ) -> Tree:
-        """The cheaper of the condensing tree, pruned, and a tree induced from the routes by information gain."""
-        if len(routes) == 1:
-            return Tree(0)
-        pruned = model.tree.relabelled(dict(enumerate(found)))
-        if sum(1 for _ in pruned.leaves()) == len(routes):
-            return pruned  # no tree is smaller
-        values, a = self.reservoir.values, self.attributes
-        wanted = np.array(found)[leaf]
-        induced, where = induce(
-            values, a.category, a.usable, np.eye(len(routes))[wanted], leaves=2 * len(routes), least=LEAF
-        )
-        majority = {t: int(np.bincount(wanted[where == t]).argmax()) for t in range(int(where.max()) + 1)}
-        induced = induced.relabelled(majority)
-
-        def price(tree: Tree) -> float:
-            labels = tree.classify(lambda j: values[:, j], len(values))
-            each = _by_class(self.reservoir.bits, labels, routes, model.search.costs) + self._tests(tree, labels, model)
-            return float(each.mean())
-
-        return min(pruned, induced, key=price)
-
-    def _tests(self, tree: Tree, labels: NDArray[np.int64], model: meshsearch.Model) -> NDArray[np.float64]:
-        """What classifying and one ruster for each class cost a tuple."""
-        depth: dict[int, float] = {}
-        for label, path in tree.leaves():
-            depth[label] = max(depth.get(label, 0.0), len(path))
-        deepest = np.array([depth.get(k, 0.0) for k in range(max(depth) + 1)])
-        return model.test * deepest[labels] + model.overhead * len(depth)
 
     def settle(self) -> None:
         """Bring in force what was learned: for a policy that only would route, while another does."""
@@ -483,7 +500,9 @@ class Mesh(Classed):
         if not self.searched:
             return f"as written until {FIRST} tuples are sampled; {len(self.reservoir)} so far"
         many = f"{len(self.states)} classes" if len(self.states) > 1 else "one route for all"
-        return f"{many}, the cheapest mesh found on {len(self.reservoir)} sampled tuples"
+        tokens = [s.token.named(self.pipeline.names) for s in self.states if s.token is not None]
+        undecided = f"; undecided: {', '.join(tokens)}" if tokens else ""
+        return f"{many}, the cheapest mesh found on {len(self.reservoir)} sampled tuples{undecided}"
 
     def to_change(self) -> str:
         if not self.choice:
@@ -522,6 +541,7 @@ class Mesh(Classed):
                 {
                     "route": list(s.route), "rates": s.rates.tolist(), "basis": s.basis.tolist(),
                     "drift": s.drift.snapshot(), "came": s.came.tolist(), "left": s.left.tolist(), "wanted": s.wanted,
+                    "token": None if s.token is None else [list(g) for g in s.token.groups],
                 }
                 for s in self.states
             ],
@@ -531,8 +551,10 @@ class Mesh(Classed):
 
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
-        self.attributes.restore(record["attributes"])
-        self.reservoir.restore(record["reservoir"])
+        if record["attributes"] is not None:
+            self.attributes.restore(record["attributes"])
+        if "reservoir" in record:
+            self.reservoir.restore(record["reservoir"])
         self.classifier = Tree.of(record["tree"])
         self.states = []
         for s in record["states"]:
@@ -541,6 +563,8 @@ class Mesh(Classed):
                 came=np.array(s["came"], float), left=np.array(s["left"], float), wanted=int(s["wanted"]),
             )  # fmt: skip
             state.drift.restore(s["drift"])
+            if s["token"] is not None:
+                state.token = Uncertain(tuple(map(tuple, s["token"])))
             self.states.append(state)
         self._added, self._again, self.searched = int(record["added"]), int(record["again"]), bool(record["searched"])
         self.looked = int(record["looked"])
@@ -556,18 +580,7 @@ def _expected(rates: NDArray[np.float64], route: Route, costs: NDArray[np.float6
     return total
 
 
-def _rates(bits: Bits) -> NDArray[np.float64]:
-    """Pass rates on sampled tuples, drawn a little to one half: a handful says little."""
-    return np.asarray(((bits != 0).sum(axis=0) + 1.0) / (len(bits) + 2.0))
-
-
-def _by_class(
-    bits: Bits, labels: NDArray[np.int64], routes: list[Route], costs: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Cost of each tuple on the route of its class."""
-    each = np.zeros(len(bits))
-    for k, route in enumerate(routes):
-        mine = labels == k
-        if mine.any():
-            each[mine] = cost_of(bits[mine], route, costs)
-    return each
+def _rates(bits: Bits, prices: Prices) -> NDArray[np.float64]:
+    """Rows out per row in on sampled tuples, drawn a little to one half, or to what is usual: a handful says little."""
+    usual = 0.5 if prices.fill is None else prices.fill
+    return np.asarray((prices.rows(bits).sum(axis=0) + 2.0 * usual) / (len(bits) + 2.0))

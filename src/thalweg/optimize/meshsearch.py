@@ -84,6 +84,14 @@ class Model:
             return yes[0], 0.0, share
         return None, yes[1] + no[1] + share, share
 
+    def classifying(self, tree: Tree, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What classifying and one ruster for each class cost a tuple of each label."""
+        depth: dict[int, float] = {}
+        for label, path in tree.leaves():
+            depth[label] = max(depth.get(label, 0.0), len(path))
+        deepest = np.array([depth.get(k, 0.0) for k in range(max(depth) + 1)])
+        return np.asarray(self.test * deepest[labels] + self.overhead * len(depth))
+
     def routes(self, solution: Solution) -> list[Route]:
         return [self.best(own)[0] for own in members(solution)]
 

@@ -26,12 +26,8 @@ from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import Explanation, OperatorView, RouteView, SingleRoute
 from thalweg.plan import Ruster
 from thalweg.profile.fanout import Belief, Fanouts
+from thalweg.profile.probing import UNIT
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
-
-UNIT = 1e-8
-"""Seconds that one unit of work (a bucket looked up, a candidate examined) stands for, to weigh filters against
-stems."""
-
 
 SHARE = 0.1
 """Share of what a new order saves that may be spent on further scouts."""
@@ -122,12 +118,28 @@ class MJoinGreedy(SingleRoute):
             wanted = self.scouts if self._waited > self._every else 0
         if 4 * wanted > rows:
             wanted = self.scouts if 4 * self.scouts <= rows and not sent else 0
-        allowance = self.regret * (self.useful + self.spent) + self.saved + self._grace
-        if self.spent > (2.0 if self._alarmed else 1.0) * allowance:
+        if not self.affords(2.0 if self._alarmed else 1.0):
             wanted = 0
         self._profile = wanted > 0
         self._called = self._alarmed and not sent
         return wanted
+
+    def affords(self, times: float = 1.0) -> bool:
+        """Whether scouts have cost less than they may, so many times over."""
+        return self.spent <= times * (self.regret * (self.useful + self.spent) + self.saved + self._grace)
+
+    @property
+    def choice(self) -> bool:
+        return self._choice
+
+    @property
+    def scouting(self) -> bool:
+        """Whether the tuples to be routed next are scouts."""
+        return self._profile
+
+    def scout(self) -> None:
+        """Let the tuples to be routed next be scouts, though none are due."""
+        self._profile = True
 
     @property
     def _grace(self) -> float:
@@ -316,7 +328,8 @@ class MJoinGreedy(SingleRoute):
             rows *= belief.fanout
         return work
 
-    def _seconds(self, order: Sequence[int]) -> float | None:
+    def estimate(self, order: Sequence[int]) -> float | None:
+        """Expected seconds per tuple on an order."""
         units = self._units(order)
         return None if units is None else units * UNIT
 
@@ -334,7 +347,7 @@ class MJoinGreedy(SingleRoute):
             belief = self.fanouts.believe(frozenset(), op)
             known = (None, None) if belief is None else (belief.fanout, belief.work * UNIT)
             views.append(OperatorView(name, *known))
-        route = RouteView("", 1.0, self.plan.route, self._seconds(self.order))
+        route = RouteView("", 1.0, self.plan.route, self.estimate(self.order))
         return Explanation(self.name, self.why(), (route,), tuple(views), self._to_change())
 
     def _to_change(self) -> str:

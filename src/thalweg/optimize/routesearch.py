@@ -1,7 +1,8 @@
 """The best route for a set of tuples whose pass bits are known: exact for few operators, greedy for more.
 
 Exact: dynamic programming over sets of operators; what the next operator costs depends only on which ones stand before
-it. Greedy: conditional drop rate per cost, as A-Greedy (thesis 4.3). Guards are kept by both.
+it, and so do the partial results where operators join. Greedy: conditional drop rate per cost, as A-Greedy (thesis 4.3).
+Guards are kept by both.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.optimize.prices import Prices, subsets
 from thalweg.plan import Pipeline, Route
 
 EXACT = 8
@@ -28,16 +30,19 @@ class RouteSearch:
     (Route(operators=(1, 0)), 4.0)
     """
 
-    def __init__(self, pipeline: Pipeline, costs: NDArray[np.float64]) -> None:
+    def __init__(self, pipeline: Pipeline, costs: NDArray[np.float64] | Prices) -> None:
         self.pipeline = pipeline
-        self.costs = costs
+        self.prices = costs if isinstance(costs, Prices) else Prices(costs)
+        self.costs = self.prices.costs
         self.exact = len(pipeline) <= EXACT
         if self.exact:
-            self._disjoint = _disjoint(len(pipeline))
+            self._disjoint = None if self.prices.joins else _disjoint(len(pipeline))
             self._steps = _steps(pipeline)
 
     def weigh(self, bits: Bits) -> NDArray[np.float64]:
         """What `best_of` needs of a set of tuples; weights of disjoint sets add up. Exact search only."""
+        if self._disjoint is None:
+            return subsets(self.prices.rows(bits))
         n = len(self.pipeline)
         codes = np.bincount((bits == 0) @ (1 << np.arange(n)), minlength=1 << n)
         return np.asarray(codes @ self._disjoint)
@@ -51,8 +56,9 @@ class RouteSearch:
         size = len(alive)
         best, last = [np.inf] * size, [0] * size
         best[0] = 0.0
+        examined = [0.0] * len(costs) if self.prices.examined is None else self.prices.examined.tolist()
         for chosen, f, behind in self._steps:
-            total = best[chosen] + costs[f] * alive[chosen]
+            total = best[chosen] + costs[f] * alive[chosen] + examined[f] * alive[behind]
             if total < best[behind]:
                 best[behind], last[behind] = total, f
         order, chosen = [], size - 1
@@ -63,17 +69,18 @@ class RouteSearch:
         return Route(tuple(reversed(order))), float(best[-1])
 
     def _greedy(self, bits: Bits) -> tuple[Route, float]:
-        drops = bits == 0
-        alive = np.ones(len(bits), np.bool_)
+        out, alive = self.prices.rows(bits), np.ones(len(bits))
+        examined = np.zeros(len(self.costs)) if self.prices.examined is None else self.prices.examined
         order: list[int] = []
         total = 0.0
         while len(order) < len(self.pipeline):
             ready = self.pipeline.eligible(order)
-            rank = drops[alive][:, ready].sum(axis=0) / self.costs[ready]
-            chosen = ready[int(rank.argmax())]
-            total += float(alive.sum() * self.costs[chosen])
-            alive &= ~drops[:, chosen]
-            order.append(chosen)
+            after = alive @ out[:, ready]
+            took = alive.sum() * self.costs[ready] + examined[ready] * after
+            k = int(((alive.sum() - after) / np.maximum(took, 1e-300)).argmax())
+            total += float(took[k])
+            alive = alive * out[:, ready[k]]
+            order.append(ready[k])
         return Route(tuple(order)), total
 
 

@@ -1,8 +1,9 @@
 """The contract of an index tuner: watch probes, propose layouts, explain yourself; and tuners by name.
 
 A tuner is pure in its inputs (probes, facts, seed). It decides layouts and which slices move; indexes change cost,
-never results. Known names: `amri [assessment] [schedule] [migration]`, `hashes K [assessment] [schedule] [migration]`,
-`chaos`; parts left out are AMRI's best (section 9.6): cdia-highest, hybrid, nothing.
+never results. Known names: `amri [assessment] [schedule] [migration]`, where parts left out are cdia-highest,
+continuous, all; `amri-paper ...`, with the paper's settings (section 9.6: cdia-highest, hybrid, nothing); `hashes K
+...`, K hash indexes instead of one bit-address index; `chaos`.
 """
 
 from __future__ import annotations
@@ -41,15 +42,26 @@ class IndexView:
 class IndexTuner(Protocol):
     name: str
 
+    grain: int
+    """Tuples that come between two observations, at least, and then up to the end of a turn of the inputs, in which each
+    has had a batch; 0: it is told of every batch."""
+
+    @property
+    def resting(self) -> bool:
+        """Whether, for as long as routes stay as they are, it is enough to be told more seldom."""
+        ...
+
     def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
         """Told once which stems there are, and how many join attributes each has. Returns the layouts to start with."""
         ...
 
-    def observe(self, source: str, probes: Sequence[Probe]) -> None:
-        """What tuples of one input asked of the stems."""
+    def observe(self, probes: Sequence[Probe]) -> None:
+        """What was asked of the stems since the last time."""
         ...
 
-    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]: ...
+    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
+        """Asked after each observation, between batches."""
+        ...
 
     def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]: ...
 
@@ -80,8 +92,10 @@ class TunerName:
 
         kind, *rest = name.split() or [""]
         number = 0
-        if kind not in ("amri", "hashes", "chaos"):
-            raise DefinitionError(f"no index tuner '{name}'", hint="known are 'amri', 'hashes K' and 'chaos'")
+        if kind not in ("amri", "amri-paper", "hashes", "chaos"):
+            raise DefinitionError(
+                f"no index tuner '{name}'", hint="known are 'amri', 'amri-paper', 'hashes K' and 'chaos'"
+            )
         if kind == "hashes":
             if not rest or not rest[0].isdigit():
                 raise DefinitionError(f"'{name}' does not say how many", hint="as in 'hashes 3'")
@@ -101,13 +115,13 @@ class TunerName:
 
 def make(name: str, seed: int = 0, **options: Any) -> IndexTuner:
     """A fresh tuner by name."""
-    from thalweg.optimize.amri import Amri
+    from thalweg.optimize.amri import PAPER, Amri
     from thalweg.optimize.chaos import ChaosTuner
 
     said = TunerName.parse(name)
     if said.kind == "chaos":
         return ChaosTuner(seed)
-    chosen: dict[str, Any] = {**said.parts, **options}
+    chosen: dict[str, Any] = {**(PAPER if said.kind == "amri-paper" else {}), **said.parts, **options}
     return Amri(name=name, hashes=said.number or None, seed=seed, **chosen)
 
 

@@ -15,6 +15,8 @@ from typing import Literal
 from thalweg.errors import DefinitionError
 from thalweg.plan.route import Route
 
+MOST_KNOWN = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -79,6 +81,20 @@ class Pipeline:
 
     def eligible(self, visited: Collection[int]) -> list[int]:
         """The operators that may come next. Where nothing connects the rest, all whose guards are met: a product."""
+        known = self._eligible
+        key = frozenset(visited)
+        if key not in known:
+            if len(known) > MOST_KNOWN:
+                known.clear()
+            known[key] = self._find_eligible(key)
+        return list(known[key])
+
+    @cached_property
+    def _eligible(self) -> dict[frozenset[int], list[int]]:
+        """Answers given before: policies ask the same again and again."""
+        return {}
+
+    def _find_eligible(self, visited: frozenset[int]) -> list[int]:
         if self.free:
             return [i for i in range(len(self)) if i not in visited]
         rest = [i for i in range(len(self)) if i not in visited]

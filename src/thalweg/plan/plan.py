@@ -40,5 +40,9 @@ class Plan:
         """The only route, or the first one of several."""
         return next(iter(self.routes.values()))
 
+    def named(self, names: list[str]) -> str:
+        """The plan in one line."""
+        return "; ".join(f"{label}: {r.named(names)}" if label else r.named(names) for label, r in self.routes.items())
+
     def with_routes(self, routes: Mapping[str, Route]) -> Plan:
         return replace(self, version=self.version + 1, routes=routes)

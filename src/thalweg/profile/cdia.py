@@ -67,7 +67,7 @@ class Cdia(Csria):
         least = (self.theta - self.epsilon) * self.requests
         counts = {m: list(e) for m, e in self.counts.items()}
         # Its own dice, so that looking twice shows the same and changes nothing.
-        random = np.random.default_rng([self._seed, self.requests])
+        random = self._random if self.combination == "highest" else np.random.default_rng([self._seed, self.requests])
         result: dict[int, float] = {}
         for size in range(self.attributes, -1, -1):
             for mask in sorted((m for m in counts if level(m) == size), reverse=True):

@@ -41,20 +41,18 @@ class Csria:
     def observe(self, mask: int, count: int = 1) -> None:
         # Up to the end of this segment, then whole segments at once, then the rest. A pattern that fills segments is
         # never forgotten, and forgetting the others at the last of them is forgetting them one after the other.
-        for part in self._parts(count):
+        part = min(count, self.segment - self.requests % self.segment)
+        while count:
             entry = self.counts.get(mask)
             if entry is None:
                 self.counts[mask] = [part, self.requests // self.segment]
             else:
                 entry[0] += part
             self.requests += part
-            if self.requests % self.segment == 0:
+            if not self.requests % self.segment:
                 self._compress(self.requests // self.segment)
-
-    def _parts(self, count: int) -> list[int]:
-        to_end = min(count, -self.requests % self.segment)
-        whole = (count - to_end) // self.segment * self.segment
-        return [part for part in (to_end, whole, count - to_end - whole) if part > 0]
+            count -= part
+            part = count - count % self.segment or count
 
     def _compress(self, segment: int) -> None:
         if min(count + delta for count, delta in self.counts.values()) <= segment:

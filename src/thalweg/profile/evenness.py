@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 MOST = 20
 """Bits spoken of, at most."""
-FINE = 12
+FINE = 10
 """Bits looked at, at most: a sample says nothing of more."""
 
 
@@ -25,27 +25,34 @@ def mixed(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     return h.view(np.int64)
 
 
-def shares(hashes: NDArray[np.int64], bits: int = MOST) -> list[float]:
-    """For 0 to `bits` bits, the share of tuples that agree with one of them, estimated without bias from a sample.
-
-    >>> hashes = np.arange(8) << 61
-    >>> [round(s, 3) for s in shares(hashes, 3)], shares(np.zeros(8, np.int64), 2)
-    ([1.0, 0.429, 0.143, 0.125], [1.0, 1.0, 1.0])
-    """
-    n = len(hashes)
-    if n < 2:
-        return [2.0**-b for b in range(bits + 1)]
+def agreement(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each column of hashes and 0 to `FINE` bits, how many ordered pairs of tuples agree in the first bits. The
+    plain reference of `kernels.agreement`."""
+    attributes = hashes.shape[1]
+    prefixes = (hashes.view(np.uint64) >> np.uint64(64 - FINE)).astype(np.int64)
+    prefixes += np.arange(attributes) << FINE
     # Counted once by the longest prefix; a bit less joins neighbouring groups.
-    sizes = np.bincount((hashes.view(np.uint64) >> np.uint64(64 - FINE)).astype(np.int64), minlength=1 << FINE)
-    agree = []
-    for _ in range(FINE + 1):
-        agree.append((int(sizes @ sizes) - n) / (n * (n - 1)))
-        if len(sizes) > 1:
-            sizes = sizes[::2] + sizes[1::2]
-    agree.reverse()
-    found = [1.0]
-    for b in range(1, bits + 1):
-        seen = agree[min(b, FINE)]
-        # A sample with little agreement says no more: even is then the best guess.
-        found.append(seen if seen * n >= 1 else min(found[-1], 2.0**-b))
+    sizes = np.bincount(prefixes.ravel(), minlength=attributes << FINE).reshape(attributes, -1)
+    agree = np.empty((attributes, FINE + 1), np.int64)
+    for b in range(FINE, -1, -1):
+        agree[:, b] = (sizes * (sizes - 1)).sum(axis=1)
+        if b:
+            sizes = sizes[:, ::2] + sizes[:, 1::2]
+    return agree
+
+
+def shares(agree: NDArray[np.int64], n: int, bits: int = MOST) -> list[list[float]]:
+    """For each attribute and 0 to `bits` bits, the share of tuples that agree with one of them, estimated without bias
+    from a sample of n.
+
+    >>> hashes = np.stack([np.arange(8) << 61, np.zeros(8, np.int64)], axis=1)
+    >>> [[round(s, 3) for s in line] for line in shares(agreement(hashes), 8, 3)]
+    [[1.0, 0.429, 0.143, 0.125], [1.0, 1.0, 1.0, 1.0]]
+    """
+    even = np.exp2(-np.arange(bits + 1.0))
+    if n < 2:
+        return [even.tolist() for _ in agree]
+    seen = agree[:, np.minimum(np.arange(bits + 1), FINE)] / (n * (n - 1.0))
+    # A sample with little agreement says no more: even is then the best guess.
+    found: list[list[float]] = np.minimum.accumulate(np.where(seen * n >= 1, seen, even), axis=1).tolist()
     return found

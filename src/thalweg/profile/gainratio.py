@@ -72,3 +72,9 @@ def variance_share(taken: Counts, total: Counts, squares: Counts) -> NDArray[np.
     whole = squares.sum(axis=-1) / n - mean**2
     between = (taken * (total / np.maximum(taken, 1.0) - mean[..., None]) ** 2).sum(axis=-1) / n
     return np.where(whole > 1e-12, between / np.where(whole > 1e-12, whole, 1.0), 0.0)
+
+
+def variance_by_chance(taken: Counts) -> NDArray[np.float64]:
+    """The share of the variance that an attribute of no meaning reaches on average."""
+    occupied = (taken > 0).sum(axis=-1)
+    return np.asarray(np.maximum(occupied - 1, 0) / np.maximum(taken.sum(axis=-1) - 1, 1.0))

@@ -5,8 +5,8 @@ outcome, w: weight of the set). With a column per class this is the entropy of t
 `passes` for each operator it is the sum of their entropies, which is what condensing needs. The best leaf is split
 first, until `leaves` are there or no split pays for itself.
 
-Written here, not taken from a library: a worker would spend a second on importing one. Tests compare it with plain
-exhaustive search.
+Written here, not taken from scikit-learn: every worker would spend a second on importing it, it splits no category by
+equality, and it knows no price of a split. Tests compare it with plain exhaustive search and with scikit-learn's trees.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from thalweg.plan.layout import Layout
@@ -31,16 +32,27 @@ class SliceFacts:
     """Tuples that have come, wait, and will search it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StemFacts:
+    """What costs something to find out is found out when it is first asked for."""
+
     names: tuple[str, ...]
     """Of the join attributes."""
     rows: int
     built: int
     """Rows stored since the query began."""
     runs: int
-    evenness: Sequence[Sequence[float]]
-    slices: tuple[SliceFacts, ...]
+    look: Callable[[], Sequence[Sequence[float]]]
+    listed: Callable[[], tuple[SliceFacts, ...]] = tuple
+
+    @cached_property
+    def evenness(self) -> Sequence[Sequence[float]]:
+        """For each attribute and number of bits, the share of the tuples that a probe of it meets."""
+        return self.look()
+
+    @cached_property
+    def slices(self) -> tuple[SliceFacts, ...]:
+        return self.listed()
 
     @property
     def bits(self) -> int:

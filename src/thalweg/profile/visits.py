@@ -32,7 +32,11 @@ class Visit:
     survivors: int | None = None
     """Stems: how many of the rows in had at least one match. None where that equals rows_out."""
     work: float = 0.0
-    """Noise-free cost of the visit: predicate calls, or hashes and candidates examined."""
+    """Noise-free cost of the visit: predicate calls, or buckets looked up and candidates examined."""
+    buckets: int = 0
+    """Stems: buckets looked up, of that."""
+    hashes: int = 0
+    """Stems: attributes hashed to look up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ RECORD = "thalweg"
 """The part that holds what the cell itself must know: newest times, the query's fingerprint."""
 CHUNK = 1 << 16
 """Rows of a result blob, about."""
+MOST_SPANS, SPAN_ROWS = 1000, 500
+"""Spans of a batch, at most; and tuples of one, at least, on average."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,11 @@ class Results:
 def run_batch(
     engine: Engine, arrived: list[Row], newest: dict[str, int], idle: Mapping[str, int], results: Results
 ) -> None:
-    """Push a batch's tuples in spans of time, oldest first, so that what has expired goes before the rest comes."""
+    """Push a batch's tuples in spans of time, oldest first, so that what has expired goes before the rest comes.
+
+    Of a span the input with the fewest tuples goes first: what comes later finds the others, and where many tuples do,
+    their probe order matters and scouts can be spared.
+    """
     tables: dict[str, list[pa.Table]] = {}
     for row in arrived:
         if row.newest != NOTHING:
@@ -247,6 +253,7 @@ def run_batch(
             order = np.argsort(times, kind="stable")
             times, table = times[order], table.take(pa.array(order))
         sorted_by_time[alias] = (times, table)
+    sorted_by_time = dict(sorted(sorted_by_time.items(), key=lambda item: (len(item[1][0]), item[0])))
     for until in spans(engine, [t for t, _ in sorted_by_time.values()]):
         for alias, (times, table) in sorted_by_time.items():
             end = int(np.searchsorted(times, until)) if until is not None else len(times)
@@ -259,13 +266,15 @@ def run_batch(
 
 
 def spans(engine: Engine, times: list[np.ndarray[Any, np.dtype[np.int64]]]) -> Iterator[int | None]:
-    """Ends of the spans into which a batch is cut: two slices' length each; None is the last, open end."""
+    """Ends of the spans into which a batch is cut: two slices' length each, longer where few tuples come, since a span
+    has a cost of its own; None is the last, open end."""
     lengths = [s.stem.length for s in engine.stages if s.stem is not None and s.stem.length]
     known = [t[t > NOTHING] for t in times]
     known = [t for t in known if len(t)]
     if lengths and known and not engine.shape.ordered:
         first, last = min(int(t[0]) for t in known), max(int(t[-1]) for t in known)
-        length = max(2 * min(lengths), (last - first) // 1000 + 1)
+        most = min(sum(len(t) for t in known) // SPAN_ROWS + 1, MOST_SPANS)
+        length = max(2 * min(lengths), (last - first) // most + 1)
         yield from range(first + length, last, length)
     yield None
 
@@ -312,6 +321,11 @@ def report(engine: Engine, **more: Any) -> dict[str, Any]:
         "stats": engine.stats(),
         "needed": engine.needed(),
         "routes": {a: engine.frozen.get(a, e.routes[0].route).named(names[a]) for a, e in explained.items()},
+        "classes": {
+            a: [[r.label, r.share, r.route.named(names[a])] for r in e.routes]
+            for a, e in explained.items()
+            if len(e.routes) > 1 and (a not in engine.frozen or a in engine.pinned_classes)
+        },
         "indexes": {a: asdict(v) for a, v in engine.indexes().items()},
         "why": {a: "frozen" if a in engine.frozen else e.why for a, e in explained.items()},
         "events": [e.record() for e in engine.drain()],

@@ -78,7 +78,7 @@ class FilterTask:
                 policy.restore(prior)
         return FilterCell(
             self.pipeline, [self._filter(p) for p in self.predicates], policy,
-            frozen=Route(tuple(frozen)) if frozen else None,
+            frozen="classes" if frozen == "classes" else Route(tuple(frozen)) if frozen else None,
         )  # fmt: skip
 
     def _seed(self) -> int:
@@ -93,25 +93,12 @@ class FilterTask:
     def _report(self, cell: FilterCell) -> dict[str, Any]:
         task = TaskContext.get()
         batch = task.getLocalProperty("streaming.sql.batchId") if task else None
-        explanation = cell.policy.explain()
         return {
             "batch": int(batch) if batch is not None else None,
             "partition": task.partitionId() if task else 0,
             "pid": os.getpid(),
-            "tally": cell.tally.record(),
-            "events": [e.record() for e in cell.events],
-            "route": list(cell.frozen or cell.policy.plan.route),
-            "version": cell.policy.plan.version,
-            "classes": []
-            if cell.frozen or len(explanation.routes) < 2
-            else [
-                {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate}
-                for r in explanation.routes
-            ],
-            "tree": "" if cell.frozen else explanation.tree,
-            "why": "frozen" if cell.frozen else explanation.why,
-            "to_change": "thaw()" if cell.frozen else explanation.to_change,
-            "learned": None if cell.frozen else cell.policy.snapshot(),
+            **cell.record(),
+            "learned": None if cell.frozen else optimize.prior(cell.policy),
         }
 
 

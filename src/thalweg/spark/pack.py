@@ -96,11 +96,7 @@ class PackTask:
         if sieve is not None:
             if not sieve.frozen:
                 _learned[self._key] = sieve.policy.snapshot()
-            report |= {
-                "filters": sieve.pipeline.names, "tally": sieve.tally.record(),
-                "route": list(sieve.frozen or sieve.policy.plan.route),
-                "events": [e.record() for e in sieve.events],
-            }  # fmt: skip
+            report |= {"filters": sieve.pipeline.names, **sieve.record()}
         yield self._packed(cells, newest, report, watch)
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,11 @@ LOCAL = {
 }  # fmt: skip
 
 
-def session(app: str = "thalweg", **conf: Any) -> SparkSession:
+def session(app: str = "thalweg", log: str | Path | None = None, **conf: Any) -> SparkSession:
     """The active session, else a new one on all local cores.
 
-    Options are Spark settings with underscores for dots (`spark_sql_shuffle_partitions=2`); they apply to a new session
-    only.
+    `log` is a file for what Spark writes to standard error, which would garble a live view. Options are Spark settings
+    with underscores for dots (`spark_sql_shuffle_partitions=2`). Both apply to a new session only.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -51,4 +53,19 @@ def session(app: str = "thalweg", **conf: Any) -> SparkSession:
         settings = LOCAL | given
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _errors_to(Path(log)) if log is not None else nullcontext():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _errors_to(path: Path) -> Iterator[None]:
+    """What is started meanwhile writes its standard error to a file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -105,7 +105,7 @@ class Drawn:
 # --- the generator ----------------------------------------------------------------------------------------------------
 
 SHAPES = ("chain", "star", "clique", "cycle", "tree")
-POLICIES = ("written", "lottery", "chaos", "auto", "agreedy")
+POLICIES = ("written", "lottery", "chaos", "auto", "agreedy", "cbr", "mesh")
 LAYOUTS = ("hash", "bits", "mixed")
 NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 SHORT, LONG = 40, 500

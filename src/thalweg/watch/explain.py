@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from thalweg.watch.sankey import sankey
@@ -90,6 +91,15 @@ def _row(p: PredicateSummary, rows_in: int) -> tuple[str, ...]:
         "–" if p.written_calls is None else f"{p.written_calls:,.0f}",
         f"{rows_in:,}",
     )  # fmt: skip
+
+
+def brief(text: str) -> str:
+    """Predicates without their arguments, in a name or a route.
+
+    >>> brief("dark(f.lands, f.lat) → late(f.delay)")
+    'dark → late'
+    """
+    return re.sub(r"\b([A-Za-z_]\w*)\([^()]*\)", r"\1", text)
 
 
 def microseconds(seconds: float) -> str:

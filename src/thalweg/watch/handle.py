@@ -98,11 +98,16 @@ class QueryHandle:
     def freeze(self, order: Sequence[str] | None = None) -> Plan:
         """Pin the present route, or the given order of predicate names, from the next batch on.
 
-        A pinned plan has one route; where classes have their own, it is the first class' route.
+        Where classes have routes of their own all of them stay, as each worker has them; an order given is for all.
         """
         pipeline = self._entry.pipeline
         if order is None:
-            route = self.plan().route
+            present = self.plan()
+            if len(present.routes) > 1:
+                self._entry.control.write(frozen="classes")
+                self._decided("freeze", present, present)
+                return present
+            route = present.route
         else:
             for name in order:
                 if name not in pipeline.names:
@@ -113,18 +118,19 @@ class QueryHandle:
                                       hint=f"for example {list(pipeline.names)}")  # fmt: skip
         before = self.plan()
         self._entry.control.write(frozen=list(route))
-        self._decided("freeze", before, route)
-        return Plan(before.version, {"": route})
+        after = Plan(before.version, {"": route})
+        self._decided("freeze", before, after)
+        return after
 
     def thaw(self) -> None:
         """Let the policy decide again, from what it had learned."""
         plan = self.plan()
         self._entry.control.write(frozen=None)
-        self._decided("thaw", plan, plan.route)
+        self._decided("thaw", plan, plan)
 
-    def _decided(self, kind: str, before: Plan, after: Route) -> None:
+    def _decided(self, kind: str, before: Plan, after: Plan) -> None:
         names = self._entry.pipeline.names
-        event = Event("user", kind, before.version, 0, before.route.named(names), after.named(names), "asked for")
+        event = Event("user", kind, before.version, 0, before.named(names), after.named(names), "asked for")
         self._entry.decisions.append({"batch": None, "partition": None, **event.record()})
 
     def report(self, path: str | Path | None = None) -> Path:

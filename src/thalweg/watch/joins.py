@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from thalweg.errors import DefinitionError, did_you_mean
@@ -18,12 +19,14 @@ from thalweg.spark.board import JoinEntry, board
 from thalweg.spark.keys import tasks
 from thalweg.watch import report
 from thalweg.watch.handle import EVENT_COLUMNS
+from thalweg.watch.joinsummary import JoinSummary, filtering, needed, summarise, window
 
 STAT_COLUMNS = [
     "batch", "cell", "input", "rows in", "late", "stored", "needed", "bytes", "work", "profiling work", "results",
     "route", "load", "join", "save", "written", "state",
 ]  # fmt: skip
 STAGES = ["batch", "rows", "trigger", "source", "pack", "shuffle", "cell", "sink", "spark"]
+FILTER_COLUMNS = ["batch", "task", "input", "predicate", "rows_in", "calls", "extra", "passed", "seconds", "route"]
 INSIDE = ["receive", "load", "join", "save", "send"]
 """What a cell's time is made of, on average over cells."""
 
@@ -38,11 +41,11 @@ class JoinHandle:
     def name(self) -> str:
         return self._entry.name
 
-    def _reports(self, stage: str) -> list[dict[str, Any]]:
+    def _reports(self, *stages: str) -> list[dict[str, Any]]:
         board.catch_up()
         self._entry.collect()
         with self._entry.lock:
-            return [r for r in self._entry.reports if r["stage"] == stage]
+            return [r for r in self._entry.reports if r["stage"] in stages]
 
     def _newest(self) -> list[dict[str, Any]]:
         """The last report of each cell: counts in it are totals."""
@@ -50,6 +53,10 @@ class JoinHandle:
         for r in self._reports("cell"):
             last[r["key"]] = r
         return list(last.values())
+
+    def summary(self) -> JoinSummary:
+        """All reports added up, as plain values."""
+        return summarise(self._entry, self._reports("pack"), self._newest())
 
     def results(self) -> int:
         """Results so far."""
@@ -69,12 +76,57 @@ class JoinHandle:
                 )  # fmt: skip
         return pd.DataFrame(rows, columns=STAT_COLUMNS)
 
+    def filters(self) -> pd.DataFrame:
+        """One row for each packing task and Python predicate of its input."""
+        rows = []
+        for number, r in enumerate(p for p in self._reports("pack") if "filters" in p):
+            names, tally = r["filters"], r["tally"]
+            route = " → ".join(names[i] for i in r["route"])
+            for i, name in enumerate(names):
+                counts = (tally[k][i] for k in ("calls", "extra", "passed", "seconds"))
+                rows.append((r["batch"], number, r["input"], name, tally["rows_in"], *counts, route))
+        return pd.DataFrame(rows, columns=FILTER_COLUMNS)
+
+    def flows(self) -> pd.DataFrame:
+        """How many tuples, then partial results, came to and left each operator in the newest batch, in the order of the
+        routes in force; of the cells that have the route which most have."""
+        reports = self._reports("cell")
+        newest = reports[-1]["batch"] if reports else None
+        now = {c["key"]: c for c in reports if c["batch"] == newest}
+        before = {c["key"]: c for c in reports if c["batch"] != newest}
+        rows: list[tuple[str, str, int, int]] = []
+        for alias, route in self.plan().items():
+            packs = [
+                p for p in self._reports("pack") if p["batch"] == newest and p["input"] == alias and "filters" in p
+            ]
+            if packs:
+                told = filtering(self._entry, packs)
+                passed = {p["filters"][k]: 0 for p in packs for k in p["route"]}
+                for p in packs:
+                    for k, name in enumerate(p["filters"]):
+                        passed[name] += p["tally"]["passed"][k]
+                calls = {p.name: p.calls - p.extra for p in told.predicates}
+                order = told.routes[0][0].split(" → ") if told.routes else []
+                rows += [(alias, name, calls[name], passed[name]) for name in order]
+            own = [key for key, c in now.items() if c["routes"].get(alias) == route]
+            for stem in route.split(" → "):
+                met = [_met(now.get(k), alias, stem) - _met(before.get(k), alias, stem) for k in own]
+                rows.append((alias, stem, *(int(n) for n in sum(met, np.zeros(2)))))  # type: ignore[arg-type]
+        return pd.DataFrame(rows, columns=["input", "operator", "came", "left"])
+
+    def layouts(self) -> pd.DataFrame:
+        """The index layout in force of each stem, batch by batch, in the cell with the most work."""
+        rows = []
+        for batch, cells in _by_batch(self._reports("cell")).items():
+            busy = max(cells, key=lambda c: sum(v["work"] for v in c["stats"]["inputs"].values()))
+            rows += [(batch, stem, view["layout"]) for stem, view in busy.get("indexes", {}).items()]
+        return pd.DataFrame(rows, columns=["batch", "stem", "layout"])
+
     def events(self) -> pd.DataFrame:
-        """All decisions: of filters while packing, and of cells."""
+        """All decisions, of filters while packing and of cells, in the order they were reported."""
         rows = [
             {"batch": r["batch"], "partition": r.get("key"), **event}
-            for stage in ("pack", "cell")
-            for r in self._reports(stage)
+            for r in self._reports("pack", "cell")
             for event in r.get("events", ())
         ]
         return pd.DataFrame(rows + self._entry.decisions, columns=EVENT_COLUMNS)
@@ -189,6 +241,12 @@ def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, An
     return "\n".join(lines)
 
 
+def _met(report: dict[str, Any] | None, alias: str, operator: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Rows in and out of an operator that an input's tuples visited, since the query began."""
+    met = report["stats"]["inputs"][alias]["operators"].get(operator) if report is not None else None
+    return np.array([met["rows in"], met["rows out"]], np.float64) if met else np.zeros(2)
+
+
 def _by_batch(reports: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = {}
     for r in reports:
@@ -282,8 +340,8 @@ def _inputs(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
         values = [c["stats"]["inputs"][i.alias] for c in cells]
         late = sum(c["stats"]["sources"][i.alias]["late"] for c in cells)
         table.append(
-            (i.alias, _window(i), f"{sum(v['rows in'] for v in values):,}", f"{late:,}",
-             f"{sum(v['stored'] for v in values):,}", f"{_needed(entry, cells, i.alias):,}",
+            (i.alias, window(i), f"{sum(v['rows in'] for v in values):,}", f"{late:,}",
+             f"{sum(v['stored'] for v in values):,}", f"{needed(entry, cells, i.alias):,}",
              f"{sum(v['bytes'] for v in values):,}",
              f"{sum(v['work'] + v['profiling work'] for v in values):,.0f}")
         )  # fmt: skip
@@ -297,7 +355,7 @@ def _inputs(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
 def _state(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
     streams = [i.alias for i in entry.query.inputs if i.is_stream]
     stored = sum(c["stats"]["inputs"][a]["stored"] for c in cells for a in streams)
-    least = sum(_needed(entry, cells, a) for a in streams)
+    least = sum(needed(entry, cells, a) for a in streams)
     if entry.kind == "no cells" or not entry.streaming or not least:
         return []
     size = sum(c["state"] for c in cells)
@@ -307,41 +365,27 @@ def _state(entry: JoinEntry, cells: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _needed(entry: JoinEntry, cells: list[dict[str, Any]], alias: str) -> int:
-    """Rows of an input that its window still needs, each counted once however many cells have it."""
-    number = [i.alias for i in entry.query.inputs].index(alias)
-    copies = entry.shares.replication(sharing.classes(entry.query)[number]) if entry.shares.sizes else 1
-    total = sum(c["needed"].get(alias, c["stats"]["inputs"][alias]["stored"]) for c in cells)
-    return int(total / copies)
-
-
-def _window(i: Any) -> str:
-    if not i.is_stream:
-        return "table"
-    w = i.window
-    if w.kind == "range":
-        return f"RANGE {w.span / 1e6:g} s"
-    if w.kind == "rows":
-        return f"ROWS {w.rows}"
-    if w.kind == "partition":
-        return f"PARTITION BY {', '.join(w.by)} ROWS {w.rows}"
-    return str(w.kind).upper()
-
-
 def _indexes(cells: list[dict[str, Any]]) -> list[str]:
     """Of each stem, in the cell with the most work: its layout, who asks how, what other layouts would cost."""
     if not cells:
         return []
     busy = max(cells, key=lambda c: sum(v["work"] for v in c["stats"]["inputs"].values()))
+    inputs = busy["stats"]["inputs"]
     lines = [""]
     for alias, view in busy.get("indexes", {}).items():
-        met = [v["operators"].get(alias) for v in busy["stats"]["inputs"].values()]
-        work, matches = (sum(m[k] for m in met if m) for k in ("work", "rows out"))
-        lines.append(f"index of {alias}  {view['layout']}   {work / max(matches, 1):.3g} units of work for a match")
+        met = [m for m in (v["operators"].get(alias) for v in inputs.values()) if m]
+        buckets, matches = sum(m["buckets"] for m in met), max(sum(m["rows out"] for m in met), 1)
+        candidates = sum(m["work"] for m in met) - buckets
+        lines.append(
+            f"index of {alias}  {view['layout']}   {candidates / matches:,.3g} candidates and "
+            f"{buckets / matches:,.3g} buckets for a match, {inputs[alias]['index bytes'] / 1000:,.0f} kB"
+        )
         if view["patterns"]:
             shown = ", ".join(f"{name} {share:.0%}" for name, share in view["patterns"])
-            others = ", ".join(f"{name} {times:.2f} times" for name, times in view["alternatives"])
-            lines += [f"    asked by    {shown}", f"    would cost  {others}   ({view['why']})"]
+            others = ", ".join(f"{name} {times:.3g} times as much" for name, times in view["alternatives"])
+            lines += [f"    asked by    {shown}", f"    would cost  {others}"]
+        if view["why"]:
+            lines.append(f"    tuned by    {view['why']}")
     return lines if len(lines) > 1 else []
 
 
@@ -355,6 +399,9 @@ def _routes(cells: list[dict[str, Any]]) -> list[str]:
         shown = "; ".join(r + (f" ({n} of {len(cells)} cells)" if len(counts) > 1 else "") for r, n in counts.items())
         why = next(c["why"][alias] for c in cells if alias in c["why"])
         lines.append(f"route of {alias}  {shown}   {why}")
+        busiest = max(cells, key=lambda c: c["results"] if alias in c.get("classes", {}) else -1)
+        for label, share, route in busiest.get("classes", {}).get(alias, []):
+            lines.append(f"    {share:4.0%}  {label}: {route}")
     return lines
 
 

@@ -6,28 +6,32 @@ Everything shown comes from the board and from Spark's own progress; looking cos
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console, Group
 from rich.live import Live
-from rich.panel import Panel
-from rich.text import Text
 
+from thalweg.watch.explain import brief
 from thalweg.watch.handle import query as handle_of
+from thalweg.watch.panel import panel
 from thalweg.watch.stop import Stop
 
 LOOK = 0.5
 """Seconds between two looks."""
-DECISIONS = 3
+
+Note = Callable[[int], tuple[str, str]]
+"""After so many batches: words for the heading, and a last line."""
 
 
 class Watcher:
     """Waits for queries and tells how they are doing."""
 
-    def __init__(self, queries: Mapping[str, StreamingQuery], console: Console, *, live: bool) -> None:
-        self.queries, self.console = dict(queries), console
+    def __init__(
+        self, queries: Mapping[str, StreamingQuery], console: Console, *, live: bool, notes: Mapping[str, Note] | None = None
+    ) -> None:  # fmt: skip
+        self.queries, self.console, self.notes = dict(queries), console, dict(notes or {})
         self.live = live and console.is_terminal
         self._told: dict[str, int] = dict.fromkeys(queries, -1)
         self._events: dict[str, int] = dict.fromkeys(queries, 0)
@@ -43,7 +47,7 @@ class Watcher:
         self.lines()
         return asked
 
-    def _wait(self, stop: Stop, look: Any) -> bool:
+    def _wait(self, stop: Stop, look: Callable[[], None]) -> bool:
         while any(q.isActive for q in self.queries.values()):
             if stop.wished:
                 return True
@@ -54,17 +58,22 @@ class Watcher:
         return stop.wished
 
     def lines(self) -> None:
-        """One line for each micro-batch and each decision since the last look."""
+        """One line for each micro-batch and each change of a plan since the last look."""
         for name, query in self.queries.items():
             events = handle_of(name).events()
             for event in events.iloc[self._events[name] :].itertuples():
-                self._print(f"{name}  {event.kind}: {event.after}  ({event.why})")
+                if event.before != event.after:
+                    self._print(f"{name}  {event.kind}: {brief(str(event.after))}  ({event.why})")
             self._events[name] = len(events)
             for progress in query.recentProgress:
                 if progress["batchId"] > self._told[name]:
                     self._told[name] = int(progress["batchId"])
                     if progress["numInputRows"]:
-                        self._print(f"{name}  batch {progress['batchId']}  {_rate(progress)}")
+                        words = [f"{name}  batch {progress['batchId']}  {_rate(progress)}", *self._note(name, progress)]
+                        self._print("  ".join(w for w in words if w))
+
+    def _note(self, name: str, progress: Any) -> tuple[str, str]:
+        return self.notes[name](int(progress["batchId"]) + 1) if name in self.notes and progress else ("", "")
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -72,23 +81,13 @@ class Watcher:
     def frame(self) -> Group:
         return Group(*(self._panel(name, query) for name, query in self.queries.items()))
 
-    def _panel(self, name: str, query: StreamingQuery) -> Panel:
-        handle = handle_of(name)
+    def _panel(self, name: str, query: StreamingQuery) -> Any:
         progress = query.lastProgress
-        state = "running" if query.isActive else "failed" if query.exception() is not None else "over"
-        head = Text.assemble(
-            (name, "bold cyan"), f"   {state}   ",
-            f"batch {progress['batchId']}   {_rate(progress)}" if progress else "waiting for the first batch",
-        )  # fmt: skip
-        body: list[Text] = [head, Text(""), Text(str(handle.explain()), no_wrap=True, overflow="ellipsis")]
-        events = handle.events().tail(DECISIONS)
-        if len(events):
-            body.append(Text(""))
-            body += [
-                Text.assemble((f"{e.kind}  ", "yellow"), f"{e.after}  ", (f"({e.why})", "dim"))
-                for e in events.itertuples()
-            ]
-        return Panel(Group(*body), border_style="red" if state == "failed" else "cyan")
+        failed = query.exception() is not None
+        words = "running" if query.isActive else "failed" if failed else "over"
+        heading, note = self._note(name, progress)
+        how = f"batch {progress['batchId']}   {_rate(progress)}" if progress else "waiting for the first batch"
+        return panel(handle_of(name), "   ".join(w for w in (words, how, heading) if w), note=note, failed=failed)
 
 
 def _rate(progress: Any) -> str:

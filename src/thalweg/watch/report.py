@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from thalweg.watch import explain, svg
+from thalweg.watch.explain import brief
 
 if TYPE_CHECKING:
     from thalweg.watch.handle import QueryHandle
@@ -81,7 +82,8 @@ def _filters(handle: QueryHandle) -> tuple[str, dict[str, Any]]:
     if len(stats):
         stats = stats.assign(x=_moments(stats))
         colours = {n: k for k, n in enumerate(names)}
-        parts += ["<h2>The route now</h2>", *(_route_now(stats, names, colours))]
+        drawn = [] if s.classes else _route_now(stats, names, colours)  # classes have a diagram of their own below
+        parts += ["<h2>The route now</h2>", *drawn]
         parts.append(f"<p>{escape(s.why)}. {escape(s.to_change)}</p>")
         parts += ["<h2>Over time</h2>", *_filter_times(stats, names, handle.events())]
     parts += ["<h2>Predicates</h2>", explain.html(s)]
@@ -105,7 +107,7 @@ def _route_now(stats: pd.DataFrame, names: Sequence[str], colours: dict[str, int
     return drawn
 
 
-def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFrame) -> list[str]:
+def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFrame, whose: str = "") -> list[str]:
     marks = _marks(events)
     whole = stats.groupby(["x", "predicate"])[["calls", "extra", "passed", "seconds"]].sum().reset_index()
     rates, costs = {}, {}
@@ -126,10 +128,10 @@ def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFram
     busiest = stats.sort_values("rows_in").groupby("x").tail(1).sort_values("x")
     orders = [(float(x), str(r).split(" → ")) for x, r in zip(busiest["x"], busiest["route"], strict=True)]
     return [
-        svg.places(orders, names, label="place of each predicate in the order"),
-        svg.lines(calls, marks=marks, label="predicate calls a row"),
-        svg.lines(rates, marks=marks, share=True, label="share of the rows that get there which pass"),
-        svg.lines(costs, marks=marks, label="microseconds a call"),
+        svg.places(orders, names, label=f"place of each predicate{whose} in the order"),
+        svg.lines(calls, marks=marks, label=f"predicate calls a row{whose}"),
+        svg.lines(rates, marks=marks, share=True, label=f"share of the rows{whose} that get there which pass"),
+        svg.lines(costs, marks=marks, label=f"microseconds a call{whose}"),
     ]
 
 
@@ -140,28 +142,65 @@ def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
     stats, stages = handle.stats(), handle.stages()
     text = str(handle.explain())
     facts: dict[str, Any] = {"batches": int(stats["batch"].nunique()) if len(stats) else 0}
+    summary = handle.summary()
     parts = [f"<pre>{escape(text)}</pre>"]
     if len(stats):
         # Counts in reports are totals of their cell: the last of each cell tells all.
         last = stats.sort_values("batch", na_position="first").groupby(["cell", "input"]).tail(1)
         facts |= {
-            "rows in": int(last["rows in"].sum()), "results": handle.results(), "stored": int(last["stored"].sum()),
+            "rows in": int(last["rows in"].sum()), "results": handle.results(), "stored": summary.stored,
             "late": int(last["late"].sum()),
         }  # fmt: skip
         cards = [
             (f"{facts['rows in']:,}", "rows in cells"),
             (f"{facts['results']:,}", "results"),
-            (f"{facts['stored']:,}", "rows stored now"),
-            (f"{int(last['needed'].sum()):,}", "needed by windows"),
+            (f"{facts['stored']:,}", "rows of streams stored now"),
+            (f"{summary.needed:,}", "needed by windows"),
             (f"{facts['late']:,}", "late"),
         ]
-        parts.insert(0, _cards(cards))
-        parts += ["<h2>Over time</h2>", *_join_times(stats, handle.events())]
+        if summary.saved_against_spark is not None:
+            facts |= {"calls": summary.calls, "spark calls": summary.spark_calls}
+            cards.append((f"{summary.saved_against_spark:.0%}", "of Spark's predicate calls saved"))
+        parts = [_cards(cards), "<h2>Routes</h2>", *_routes(handle), *parts]
+        streams = stats[stats["input"].isin([i.alias for i in summary.streams])]
+        parts += ["<h2>Over time</h2>", *_join_times(streams, handle.events())]
+        parts += _layout_times(handle.layouts()) + _pack_times(handle.filters(), handle.events())
     if len(stages):
         inside = ["source", "pack", "shuffle", "cell", "sink", "spark"]
         rows = [(float(r["batch"]), {k: float(r[k]) for k in inside}) for _, r in stages.iterrows()]
         parts += ["<h2>Time per stage</h2>", svg.stacked(rows, unit=" s", label="seconds of each batch by stage")]
     return "".join(parts), facts
+
+
+def _routes(handle: JoinHandle) -> list[str]:
+    """For each stream its tuples of the newest batch through filters and stems."""
+    drawn = []
+    windows = {i.alias: i.window for i in handle.summary().inputs}
+    for alias, rows in handle.flows().groupby("input", sort=False):
+        stations = [(brief(str(n)), float(c)) for n, c in zip(rows["operator"], rows["came"], strict=True)]
+        label = f"tuples of {alias} [{windows[str(alias)]}] in the newest batch: through filters, then stems"
+        drawn.append(svg.flow(stations, float(rows["left"].iloc[-1]), label=label))
+    return drawn
+
+
+def _layout_times(layouts: pd.DataFrame) -> list[str]:
+    """Which index each stem had, where any stem ever had more than one."""
+    known = layouts[layouts["batch"].notna()]
+    if not len(known) or (known.groupby("stem")["layout"].nunique() < 2).all():
+        return []
+    rows = {str(n): list(zip(g["batch"].astype(float), g["layout"], strict=True)) for n, g in known.groupby("stem")}
+    return [svg.lanes(rows, label="index layout of each stem")]
+
+
+def _pack_times(filters: pd.DataFrame, events: pd.DataFrame) -> list[str]:
+    drawn = []
+    for alias, own in filters[filters["batch"].notna()].groupby("input"):
+        own = own.assign(predicate=own["predicate"].map(brief), route=own["route"].map(brief))
+        names = list(dict.fromkeys(own["predicate"]))
+        if len(names) > 1:
+            stats = own.assign(x=own["batch"], partition=own["task"])
+            drawn += _filter_times(stats, names, events, f" of {alias}")
+    return drawn
 
 
 def _join_times(stats: pd.DataFrame, events: pd.DataFrame) -> list[str]:

@@ -1,4 +1,5 @@
-"""Charts as SVG text: lines over batches, places in an order over batches, stacked bars, and the flow along a route.
+"""Charts as SVG text: lines over batches, places in an order over batches, what was in force when, stacked bars, and the
+flow along a route.
 
 Colours are classes (`s0`, `s1`, ...) that the page's style sheet sets for light and dark. Every mark carries a title, so
 that a pointer over it tells its number.
@@ -117,6 +118,34 @@ def flow(
     return _figure(parts, label, "", height)
 
 
+def lanes(rows: Mapping[str, Sequence[tuple[float, str]]], *, label: str = "") -> str:
+    """What was in force, batch by batch: a lane for each name, a new colour and its words where it changed."""
+    known = {name: points for name, points in rows.items() if points}
+    if not known:
+        return ""
+    height = 34 * len(known) + TOP + BOTTOM
+    xs = [x for points in known.values() for x, _ in points]
+    frame = _Frame(min(xs), max(xs), 0.0, float(len(known)), height=height, down=True, inset=0.5)
+    colours = {v: k % COLOURS for k, v in enumerate(dict.fromkeys(v for points in known.values() for _, v in points))}
+    parts = frame.below()
+    for lane, (name, points) in enumerate(known.items()):
+        y = frame.y(lane) + 4
+        parts.append(
+            f'<text class="tick" x="{LEFT - 8}" y="{y + 15:.1f}" text-anchor="end">{escape(_short(name, LEFT))}</text>'
+        )
+        starts = [k for k, (_, v) in enumerate(points) if k == 0 or v != points[k - 1][1]]
+        for k, end in zip(starts, [*starts[1:], len(points)], strict=True):
+            left = frame.x(points[k][0] - 0.5)
+            right = frame.x(points[end][0] - 0.5) if end < len(points) else frame.x(points[-1][0] + 0.5)
+            value = points[k][1]
+            parts.append(
+                f'<rect class="bar s{colours[value]}" x="{left:.1f}" y="{y:.1f}" width="{max(right - left - 1, 1):.1f}" '
+                f'height="24" rx="3" opacity="0.5"><title>{escape(f"{name} from batch {points[k][0]:g}: {value}")}</title></rect>'
+                f'<text class="tick lane" x="{left + 6:.1f}" y="{y + 16:.1f}">{escape(_short(value, right - left))}</text>'
+            )
+    return _figure(parts, label, "", height)
+
+
 def legend(names: Mapping[str, object] | Sequence[str]) -> str:
     entries = [f'<span><i class="s{k % COLOURS}"></i>{escape(n)}</span>' for k, n in enumerate(names)]
     return f'<div class="legend">{"".join(entries)}</div>'
@@ -177,7 +206,8 @@ class _Frame:
         y = self.height - 8
         inside = sorted({ceil(self.x0), round((self.x0 + self.x1) / 2), floor(self.x1)})
         return [
-            f'<text class="tick" x="{self.x(v):.1f}" y="{y}" text-anchor="middle">batch {v:g}</text>' for v in inside
+            f'<text class="tick" x="{self.x(v):.1f}" y="{y}" text-anchor="{_anchor(self.x(v))}">batch {v:g}</text>'
+            for v in inside
         ]
 
     def mark(self, x: float, title: str) -> str:

@@ -18,7 +18,7 @@ HASHES = (1, 3, 5)
 def _trials(quick: bool, seed: int) -> list[Trial]:
     contenders = (
         Contender(AMRI, PAPER),
-        Contender(OURS, {"schedule": "continuous", "migration": "all"}),
+        Contender(OURS, {}),
         *(hashed(k) for k in HASHES),
     )
     return [

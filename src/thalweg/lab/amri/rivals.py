@@ -20,7 +20,7 @@ def hashed(k: int) -> Contender:
 
 
 COMPARED = [
-    Contender(AMRI, PAPER), Contender(OURS, {"schedule": "continuous", "migration": "all"}),
+    Contender(AMRI, PAPER), Contender(OURS, {}),
     Contender(STATIC, layout="bits"), hashed(7), Contender(EACH, layout="hash"),
 ]  # fmt: skip
 

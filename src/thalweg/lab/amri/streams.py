@@ -24,6 +24,9 @@ ROLES = tuple(permutations(range(3)))
 """All ways to give three selectivities to three matchings: the first two share one order for two of the streams."""
 
 
+ORDERS = len(ROLES)
+
+
 @dataclass(frozen=True)
 class Streams:
     """Tables with a tuple of each stream per millisecond, and the query over them."""
@@ -34,7 +37,7 @@ class Streams:
     window: int
 
 
-def synthetic(tuples: int, window: int, seed: int, orders: int = 6) -> Streams:
+def synthetic(tuples: int, window: int, seed: int, orders: int = ORDERS) -> Streams:
     """`orders`: between how many roles of the matchings the phases alternate; 1 never changes."""
     random = np.random.default_rng([seed, orders])
     domains = np.array([window / 2, window / 100, window / 100])

@@ -1,0 +1,77 @@
+"""What the probes of the flights' join cost in the order of the query's text, to compare the live view with.
+
+The same packing and cells as on Spark, run in this process on the same files: only the policy differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import Row
+
+from thalweg.demo import flights
+from thalweg.execute.placing import Placing
+from thalweg.execute.shape import Shape
+from thalweg.execute.stem import write_ipc
+from thalweg.execute.times import Clock, tick_of
+from thalweg.optimize import shares as sharing
+from thalweg.query.bind import bind
+from thalweg.query.query import Source
+from thalweg.spark.cell import CellTask, Results, run_batch
+from thalweg.spark.pack import split
+
+
+def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "written") -> Iterator[tuple[int, int]]:
+    """Probe work and results after each micro-batch; `lateness` in microseconds."""
+    streams = {n[0]: n for n in flights.STREAMS}
+    planes = year.tables["planes"]
+    tables = {"p": planes.filter(pc.less(planes["year"], 2002)), "a": year.tables["airlines"]}
+    sources = {n: Source(pq.read_schema(year.parts(n)[0]), time="ts", lateness=lateness) for n in flights.STREAMS}
+    asked = bind(flights.THALWEG, sources | {n: Source(t.schema) for n, t in year.tables.items()}, flights.FUNCTIONS)
+    query = replace(asked, inputs=tuple(replace(i, source=i.alias) for i in asked.inputs), filters=())
+    shares, _ = sharing.for_query(query, cells, None)
+    shape = Shape(query, prefiltered=True, leave=True)
+    tick = tick_of([i.spec for i in query.streams])
+    content = {a: write_ipc(t.select(shape.read(shape.number[a]))) for a, t in tables.items()}
+    engines = [CellTask(query, policy, 7, shares, content, {}, "written").engine() for _ in range(shares.cells)]
+    newest: list[dict[str, int]] = [{} for _ in engines]
+    for k in range(year.batches):
+        arrived: list[list[Row]] = [[] for _ in engines]
+        for alias, name in streams.items():
+            whole = pa.concat_tables([pq.read_table(p) for p in year.batch(name, k)])
+            clock = Clock(query.input(alias).spec, tick)
+            latest = int(clock.read(whole["ts"].combine_chunks())[0].max())
+            batch = _judged(alias, whole).select(shape.read(shape.number[alias])).combine_chunks().to_batches()
+            parts: list[list[pa.RecordBatch]] = [[] for _ in engines]
+            for piece in batch:
+                for cell, part in split(piece, Placing(shape, alias, shares)):
+                    parts[cell].append(part)
+            for cell, own in enumerate(parts):
+                blob = write_ipc(pa.Table.from_batches(own)) if own else None
+                arrived[cell].append(Row(input=alias, part=0, newest=latest, blob=blob))
+        for engine, rows, seen in zip(engines, arrived, newest, strict=True):
+            run_batch(engine, rows, seen, {}, Results())
+        told = [e.stats() for e in engines]
+        work = sum(i["work"] + i["profiling work"] for t in told for i in t["inputs"].values())
+        yield int(work), sum(int(t["results"]) for t in told)
+
+
+def _judged(alias: str, table: pa.Table) -> pa.Table:
+    """The rows for which the stream's Python predicates hold."""
+    if alias == "f":
+        tests: list[tuple[Any, tuple[str, ...]]] = [
+            (flights.late, ("delay", "lat", "lon")),
+            (flights.far, ("lat", "lon")),
+            (flights.dark, ("departs", "lands", "lat", "lon")),
+        ]
+    else:
+        tests = [(flights.rough, ("wind", "gust", "visib"))]
+    for function, columns in tests:
+        values = [table[c].to_pylist() for c in columns]
+        table = table.filter(pa.array([function(*v) for v in zip(*values, strict=True)], pa.bool_()))
+    return table
