@@ -1,8 +1,17 @@
-"""Control files: replaced at once, merged, unreadable ones ignored, one for each query."""
+"""Control files: replaced at once, merged, unreadable ones ignored, one for each query; and a worker that obeys one."""
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import LongType, StructField, StructType
+
+import thalweg as tw
+from thalweg.plan import Operator, Pipeline
 from thalweg.spark.control import Control
+from thalweg.spark.filters import STATS, FilterTask
 
 
 def test_orders_are_merged_and_read_back(tmp_path):
@@ -27,3 +36,37 @@ def test_a_broken_file_is_no_order(tmp_path):
     control = Control(str(tmp_path), "q")
     control.path.write_text("{half")
     assert control.read() == {}
+
+
+def kind_zero(kind: int) -> bool:
+    return kind == 0
+
+
+def kind_one(kind: int) -> bool:
+    return kind == 1
+
+
+def test_a_worker_keeps_the_routes_of_all_classes_while_frozen(tmp_path):
+    """The worker's side alone, without a cluster: learn classes, obey `frozen="classes"`, resume."""
+    kind = np.random.default_rng(3).integers(0, 2, 8000)
+    schema = StructType([StructField("kind", LongType()), StructField("x", LongType())])
+    predicates = [tw.pred(f, "kind") for f in (kind_zero, kind_one)]
+    pipeline = Pipeline("s", tuple(Operator(p.name) for p in predicates))
+    task = FilterTask("kept", pipeline, predicates, "mesh", 1, schema, "UTC", str(tmp_path))
+
+    def run() -> dict:
+        batches = [
+            pa.record_batch({"kind": kind[i : i + 1000], "x": kind[i : i + 1000] * 0}) for i in range(0, 8000, 1000)
+        ]
+        return json.loads(list(task.run(iter(batches)))[-1].column(STATS)[0].as_py())
+
+    learned = run()
+    assert len(learned["classes"]) == 2
+    Control(str(tmp_path), "kept").write(frozen="classes")
+    frozen = run()
+    assert [c["route"] for c in frozen["classes"]] == [c["route"] for c in learned["classes"]]
+    assert (frozen["why"], frozen["to_change"], frozen["learned"]) == ("frozen", "thaw()", None)
+    assert frozen["tally"]["extra"] == [0, 0]
+    assert sum(frozen["tally"]["calls"]) == 8000, "each tuple meets only the predicate that drops it"
+    Control(str(tmp_path), "kept").write(frozen=None)
+    assert run()["why"] != "frozen"
