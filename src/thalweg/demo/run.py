@@ -43,7 +43,7 @@ class Size:
 
 SIZES = {
     "full": Size(months=24, every=1, files=48, rows=10_000),
-    "quick": Size(months=8, every=5, files=16, rows=6_000),
+    "quick": Size(months=8, every=4, files=16, rows=6_000),
     "tiny": Size(months=4, every=28, files=8, rows=1_000),
 }
 CELLS, LATENESS = 2, "1 hour"
@@ -179,9 +179,9 @@ def summary(done: list[Compared]) -> Table:
 
 
 def _draw(done: list[Compared], path: Path) -> None:
-    """The live views as they were at the end, as one SVG that loads no fonts."""
+    """The live views as they were at the end, and the summary, as one SVG that loads no fonts."""
     recorder = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
-    recorder.print(Group(*(c.view for c in done)))
+    recorder.print(Group(*(c.view for c in done), summary(done)))
     plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(recorder.export_svg(title="thalweg demo --quick", code_format=plain), encoding="utf-8")
