@@ -119,7 +119,11 @@ def flow(
 
 
 def lanes(rows: Mapping[str, Sequence[tuple[float, str]]], *, label: str = "") -> str:
-    """What was in force, batch by batch: a lane for each name, a new colour and its words where it changed."""
+    """What was in force, batch by batch: a lane for each name, a new colour and its words where it changed.
+
+    >>> lanes({"s": [(0, "a"), (1, "a"), (2, "b")]}).count("<rect")
+    2
+    """
     known = {name: points for name, points in rows.items() if points}
     if not known:
         return ""
