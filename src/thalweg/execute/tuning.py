@@ -140,7 +140,8 @@ class Tuning:
         """For each stem on a route, where it is added up what is asked of it."""
         if len(self._lines) >= ROUTES:
             self._lines.clear()
-        first, bound, lines = len(self.shape.filters[i]), frozenset([i]), {}
+        first, bound = len(self.shape.filters[i]), frozenset([i])
+        lines: dict[int, list[Any]] = {}
         for op in route.operators:
             if op >= first:
                 target = self._others[i][op - first]

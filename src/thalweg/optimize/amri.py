@@ -286,10 +286,10 @@ class Amri:
             workload = self._workload(stem, known, frequencies, max(asked.requests, self.window))
             cost = self._cost(present, workload, known)
             best = Layout("bits", select(workload, known.bits).bits)
-            each = tuple(sorted(attributes_of(m, workload.attributes) for m in frequencies if m))
+            each = tuple(sorted(attributes_of(m, workload.attributes) for m in workload.frequencies if m))
             others = {
                 "best now": best, "equal shares": Layout("bits"), "no index": Layout("hash", patterns=()),
-                "a hash for each of these patterns": Layout("hash", patterns=each),
+                "a hash for each pattern": Layout("hash", patterns=each),
             }  # fmt: skip
             views[stem] = IndexView(
                 present.named(known.names),
