@@ -12,6 +12,7 @@ ON_SPARK = ("/tests/spark/", "/tests/demo/", "/tests/query/test_compile", "/test
 SLOW = ("test_sql_faults", "test_demo", "test_faults", "test_sql.py", "test_compile", "test_app", "test_examples")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
         path = item.path.as_posix()

@@ -60,6 +60,8 @@ def test_freeze_keeps_the_routes_of_all_classes_and_thaw_resumes(spark):
     assert newest["extra"].tolist() == [0, 0], "nothing is sampled while frozen"
     assert newest["calls"].sum() < 1.15 * 30_000, "every kind keeps its own order"
     assert dict(q.plan().routes) == dict(pinned.routes)
+    assert "frozen" in str(q.explain())
     q.thaw()
     assert run() == passing
+    assert "frozen" not in str(q.explain()).split("why")[-1]
     assert [k for k in q.events().kind if k in ("freeze", "thaw")] == ["freeze", "thaw"]

@@ -126,7 +126,7 @@ def test_what_was_learned_carries_over_between_micro_batches(spark, table, tmp_p
     per_batch = stats[stats.predicate == "most"].groupby("batch")[["calls", "rows_in"]].sum()
     assert len(per_batch) == 6
     # Each micro-batch has 1,000 rows in one or two tasks: none could learn the order from its own rows alone.
-    assert (per_batch.calls / per_batch.rows_in).iloc[-1] < 0.5
+    assert (per_batch.calls / per_batch.rows_in).iloc[-1] < 0.6
     assert tw.query("carries").plan().route.operators == (1, 0)
 
 

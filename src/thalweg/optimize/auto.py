@@ -72,7 +72,7 @@ class Auto(SingleRoute):
     ((2, 1, 0), 'adopt')
     """
 
-    regret: float = 0.015
+    regret: float = 0.02
     worthwhile: float = 0.03
     name = "auto"
 

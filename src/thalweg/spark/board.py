@@ -52,13 +52,16 @@ class Entry:
     """Events of the driver's own: freeze and thaw."""
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=64))
     lock: threading.Lock = field(default_factory=threading.Lock)
+    times: int = 0
+    """How often reports came: once for each micro-batch or batch job."""
 
     def add(self, texts: list[str]) -> None:
         fresh = [json.loads(t) for t in texts]
         if not fresh:
             return
         with self.lock:
-            self.reports.extend(fresh)
+            self.times += 1
+            self.reports.extend(r | {"heard": self.times} for r in fresh)
         # The cell that saw most rows has learned most; its word is the prior of workers that are new.
         best = max(fresh, key=lambda r: int(r["tally"]["rows_in"]))
         if best["learned"] is not None:

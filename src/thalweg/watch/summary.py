@@ -142,8 +142,12 @@ def _classes(report: dict[str, Any] | None, predicates: int) -> tuple[ClassSumma
 
 
 def _newest(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the last micro-batch, or of the last job."""
     batches = [r["batch"] for r in reports if r["batch"] is not None]
-    return [r for r in reports if r["batch"] == max(batches)] if batches else reports
+    if batches:
+        return [r for r in reports if r["batch"] == max(batches)]
+    last = max((r.get("heard", 0) for r in reports), default=0)
+    return [r for r in reports if r.get("heard", 0) == last]
 
 
 def _routes(reports: list[dict[str, Any]], names: list[str]) -> tuple[tuple[str, float], ...]:
