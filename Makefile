@@ -19,7 +19,7 @@ demo: setup  ## flights joined with the weather, then intrusion detection, on lo
 
 test: setup  ## lint, types and the test suite
 	@$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations 15
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15
 
 test-long: setup  ## the tests that take minutes: faults, soaks, many random cases
 	$(BIN)/python -m pytest -m long
