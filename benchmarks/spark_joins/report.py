@@ -116,7 +116,7 @@ class Report:
             "time took its share of both contenders' seconds. Rows/s are input rows over the median trigger (all of it: finding "
             "files, running, Spark's logs), without the first quarter of the batches. Files and sink (noop) are the same; answers "
             "(count and weighted sum of times) were equal. Rows per processor second count the time of all processes, JVM "
-            "included. Spark's own joins run with its default state store, and not at the largest batches.", "",
+            "included. Spark's own joins run with its default state store, over the first batches of the smallest size.", "",
             *[f"- {line}" for line in self.verdicts()],
             f"- PyFlink: {'installed, but not part of this run' if self.flink else 'not installed, not compared'}.",
             "", "![rows per second](spark_joins.png)",
