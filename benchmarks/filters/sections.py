@@ -14,6 +14,7 @@ from rich.progress import Progress
 from benchmarks.filters import classes, drifting, duck, engine, following, nslkdd, onspark, regret, steady
 from benchmarks.filters.report import Column, Section, Table, Target
 from benchmarks.filters.workload import CHUNK, Oracles, Workload, oracles
+from thalweg.lab.simulate import Run
 
 CHAIN = "Spark's chain"
 ON_SPARK = (*onspark.CHAINS, "written", "agreedy", "auto")
@@ -124,12 +125,7 @@ def long_section(size: Size, progress: Progress) -> Section:
         rows = []
         for policy in policies:
             done = following.follow(workload, policy)
-            rows.append(
-                _plain_row(
-                    policy, float(done.evaluations.sum()) / len(workload), done.work / len(workload), workload, best,
-                    profiling=float(done.extra.sum()) / done.work, order_changes=done.reorders,
-                )
-            )  # fmt: skip
+            rows.append(_followed_row(policy, done, workload, best))
             progress.advance(task)
         progress.remove_task(task)
         shown = [
@@ -242,6 +238,13 @@ def _plain_row(
         "of_best_class": work / best.best_class_phase if best.best_class_phase else None,
         "of_chain_work": sum(workload.weights) / work,
     } | more
+
+
+def _followed_row(policy: str, done: Run, workload: Workload, best: Oracles) -> dict[str, Any]:
+    return _plain_row(
+        policy, float(done.evaluations.sum()) / len(workload), done.work / len(workload), workload, best,
+        profiling=float(done.extra.sum()) / done.work, order_changes=done.reorders,
+    )  # fmt: skip
 
 
 def _chain_row(workload: Workload, best: Oracles) -> dict[str, Any]:
@@ -454,12 +457,7 @@ def slow_section(size: Size, progress: Progress) -> Section:
         progress.update(task, description=f"slow drift: {policy}")
         done = following.follow(workload, policy)
         work[policy] = done.useful + done.extra
-        rows.append(
-            _plain_row(
-                policy, float(done.evaluations.sum()) / len(workload), done.work / len(workload), workload, best,
-                profiling=float(done.extra.sum()) / done.work, order_changes=done.reorders,
-            )
-        )  # fmt: skip
+        rows.append(_followed_row(policy, done, workload, best))
         progress.advance(task)
     progress.remove_task(task)
     shown = [

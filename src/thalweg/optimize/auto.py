@@ -17,7 +17,6 @@ the single order in force, the simplest first, and give way when they no longer 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +28,7 @@ from thalweg.optimize.agreedy import BURST, BURST_SAMPLING, CLUMP, AGreedy
 from thalweg.optimize.classed import Bits
 from thalweg.optimize.contest import Contest
 from thalweg.optimize.policy import Explanation, RouteView, SingleRoute, sampled
-from thalweg.plan import Event, Plan, Route, Ruster
+from thalweg.plan import Plan, Ruster
 from thalweg.profile.attributes import Values
 from thalweg.profile.visits import DROPPED, Visits
 
@@ -240,7 +239,7 @@ class Auto(SingleRoute):
         against_written = self.contest.saving(name, "written")
         self._rate = max(against_written.mean - against_written.error, 0.0)
         self.greedy.change.reset()
-        self._bring(
+        self.bring(
             self.contest.contestants[name].plan.routes, "adopt",
             f"{name}: {self.contest.classes(name)} classes save {saving.mean / saving.cost:.0%} against "
             f"{'as written' if against == 'written' else against} on {saving.tuples} new sampled tuples",
@@ -269,9 +268,9 @@ class Auto(SingleRoute):
                 other.drain()
         if dict(policy.plan.routes) != dict(self.plan.routes):
             last = decisions[-1]
-            self._bring(policy.plan.routes, last.kind, last.why, last.estimate_before, last.estimate_after)
+            self.bring(policy.plan.routes, last.kind, last.why, last.estimate_before, last.estimate_after)
         elif decisions:
-            here = _told(self.plan, self.pipeline.names)
+            here = self.plan.named(self.pipeline.names)
             last = replace(decisions[-1], policy=self.name, version=self.plan.version, tuples=self.tuples)
             self._events.append(replace(last, before=here, after=here))
         if not judged:
@@ -292,18 +291,7 @@ class Auto(SingleRoute):
         self._worth = self._saving()
         self.greedy.change.reset()
         route = self.greedy.plan.route if self.adaptive else self.pipeline.written
-        self._bring({"": route}, "fall back", why, saving.cost - saving.mean or None, saving.cost or None)
-
-    def _bring(
-        self, routes: Mapping[str, Route], kind: str, why: str, before: float | None, after: float | None
-    ) -> None:
-        """Bring routes in force and record why."""
-        if dict(routes) == dict(self.plan.routes):
-            return
-        was = _told(self.plan, self.pipeline.names)
-        self.plan = self.plan.with_routes(routes)
-        now = _told(self.plan, self.pipeline.names)
-        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, was, now, why, before, after))
+        self.bring({"": route}, "fall back", why, saving.cost - saving.mean or None, saving.cost or None)
 
     def _may_teach(self) -> bool:
         work = self.useful + self.spent
@@ -430,12 +418,8 @@ class Auto(SingleRoute):
     def explain(self) -> Explanation:
         believed = self.greedy.explain()
         if self.classed:
-            policy = self.contest.contestants[self.classed]
-            told = policy.explain()
-            routes = told.routes if dict(policy.plan.routes) == dict(self.plan.routes) else tuple(
-                RouteView(label, 1 / len(self.plan.routes), route) for label, route in self.plan.routes.items()
-            )  # fmt: skip
-            return Explanation(self.name, self.why(), routes, believed.operators, told.to_change, told.tree)
+            told = self.contest.explain(self.classed, self.plan)
+            return replace(told, policy=self.name, why=self.why(), operators=believed.operators)
         saving, _, cost = self._saving()
         now = cost - saving if self.adaptive else cost
         return Explanation(
@@ -533,11 +517,6 @@ def _doubt(changes: NDArray[np.float64], unsure: NDArray[np.float64]) -> float:
         np.sqrt(((changes * unsure)[more] ** 2).sum()) / gain, np.sqrt(((changes * unsure)[less] ** 2).sum()) / loss
     )
     return float(doubt / np.log(gain / loss))
-
-
-def _told(plan: Plan, names: list[str]) -> str:
-    """The plan in one line."""
-    return "; ".join(f"{label}: {r.named(names)}" if label else r.named(names) for label, r in plan.routes.items())
 
 
 def _cost(drops: NDArray[np.bool_], order: list[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:

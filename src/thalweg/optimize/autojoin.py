@@ -13,7 +13,6 @@ left alone. All in units of work: no clock has a say, filters apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
@@ -24,8 +23,8 @@ from thalweg.execute.batch import Batch
 from thalweg.optimize.classed import Bits, outcomes
 from thalweg.optimize.contest import Contest
 from thalweg.optimize.mjoin import CHANGE, MJoinGreedy
-from thalweg.optimize.policy import Explanation, RouteView, SingleRoute, sampled
-from thalweg.plan import Event, Plan, Route, Ruster
+from thalweg.optimize.policy import Explanation, SingleRoute, sampled
+from thalweg.plan import Event, Plan, Ruster
 from thalweg.profile.attributes import Values
 from thalweg.profile.probing import UNIT, Probing
 from thalweg.profile.screen import tells
@@ -226,7 +225,7 @@ class AutoJoin(SingleRoute):
             self._decide_trial()
         elif dict(policy.plan.routes) != dict(self.plan.routes):
             last = decisions[-1] if decisions else None
-            self._bring(
+            self.bring(
                 policy.plan.routes, last.kind if last else "reorder", last.why if last else "the routes of a class moved",
                 last.estimate_before if last else None, last.estimate_after if last else None,
             )  # fmt: skip
@@ -241,7 +240,7 @@ class AutoJoin(SingleRoute):
         name, self.trial = self.trial, ""
         if self.contest.classes(name) > 1 and after.mean < (1 - self.worthwhile) * before.mean:
             self.classed = name
-            self._bring(
+            self.bring(
                 self.contest.contestants[name].plan.routes, "adopt",
                 f"{name}: {self.contest.classes(name)} classes take {1 - after.mean / max(before.mean, 1e-9):.0%} less work "
                 f"than one order, measured on {after.tuples:.0f} tuples beside as many",
@@ -276,20 +275,8 @@ class AutoJoin(SingleRoute):
     def _step_down(self, why: str) -> None:
         before, after = self.sides["classes"].mean * UNIT, self.sides[ONE].mean * UNIT
         self.classed = self.trial = ""
-        self._bring({"": self.greedy.plan.route}, "fall back", why, before or None, after or None)
+        self.bring({"": self.greedy.plan.route}, "fall back", why, before or None, after or None)
         self._put_off(EPISODE)
-
-    def _bring(
-        self, routes: Mapping[str, Route], kind: str, why: str, before: float | None, after: float | None
-    ) -> None:
-        """Bring routes in force and record why."""
-        if dict(routes) == dict(self.plan.routes):
-            return
-        names = self.pipeline.names
-        was = self.plan.named(names)
-        self.plan = self.plan.with_routes(routes)
-        now = self.plan.named(names)
-        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, was, now, why, before, after))
 
     # Learning
 
@@ -344,7 +331,7 @@ class AutoJoin(SingleRoute):
                 self._put_off(EPISODE)
             return
         if self.classed:  # a more elaborate one must beat the simpler one; both then face one order again
-            self._bring(
+            self.bring(
                 {"": self.greedy.plan.route}, "trial", f"{name} is estimated to save against {self.classed}", None, None
             )
             self.classed = ""
@@ -357,12 +344,8 @@ class AutoJoin(SingleRoute):
         believed = self.greedy.explain()
         if not self.classed:
             return replace(believed, policy=self.name, why=self.why())
-        policy = self.contest.contestants[self.classed]
-        told = policy.explain()
-        routes = told.routes if dict(policy.plan.routes) == dict(self.plan.routes) else tuple(
-            RouteView(label, 1 / len(self.plan.routes), route) for label, route in self.plan.routes.items()
-        )  # fmt: skip
-        return Explanation(self.name, self.why(), routes, believed.operators, told.to_change, told.tree)
+        told = self.contest.explain(self.classed, self.plan)
+        return replace(told, policy=self.name, why=self.why(), operators=believed.operators)
 
     def why(self) -> str:
         if not self.greedy.choice:

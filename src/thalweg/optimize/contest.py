@@ -8,7 +8,7 @@ prices are paired, and the price of more rusters and tests is added. The simples
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from thalweg.optimize.cbr import CBR
 from thalweg.optimize.classed import Bits, Classed
 from thalweg.optimize.mesh import RUSTER, TEST, Mesh
+from thalweg.optimize.policy import Explanation, RouteView
 from thalweg.optimize.prices import has_stems
-from thalweg.plan import Pipeline
+from thalweg.plan import Pipeline, Plan
 from thalweg.profile.attributes import Values
 from thalweg.profile.costs import Costs
 from thalweg.profile.probing import UNIT, Probing
@@ -133,6 +134,15 @@ class Contest:
             if self.classes(name) > 1 and self.saving(name, best).sure(least, errors, share):
                 best = name
         return best if best != against else None
+
+    def explain(self, name: str, plan: Plan) -> Explanation:
+        """As the contestant tells it; with the routes of the plan in force where those are not its newest."""
+        policy = self.contestants[name]
+        told = policy.explain()
+        if dict(policy.plan.routes) == dict(plan.routes):
+            return told
+        equal = 1 / len(plan.routes)
+        return replace(told, routes=tuple(RouteView(label, equal, route) for label, route in plan.routes.items()))
 
     @property
     def hopeless(self) -> bool:

@@ -6,7 +6,7 @@ same decisions. It knows the pipeline (names, allowed orders) and never an opera
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -121,24 +121,20 @@ class SingleRoute:
     ) -> None:  # fmt: skip
         """Bring a new order in force and record why."""
         route = Route(tuple(order))
-        if route == self.plan.route:
+        if route != self.plan.route:
+            self.bring({"": route}, kind, why, before, after)
+
+    def bring(
+        self, routes: Mapping[str, Route], kind: str, why: str, before: float | None, after: float | None
+    ) -> None:
+        """Bring routes in force, one for each class, and record why."""
+        if dict(routes) == dict(self.plan.routes):
             return
-        was = self.plan.route
-        self.plan = self.plan.with_routes({"": route})
         names = self.pipeline.names
-        self._events.append(
-            Event(
-                self.name,
-                kind,
-                self.plan.version,
-                self.tuples,
-                was.named(names),
-                route.named(names),
-                why,
-                before,
-                after,
-            )
-        )
+        was = self.plan.named(names)
+        self.plan = self.plan.with_routes(routes)
+        now = self.plan.named(names)
+        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, was, now, why, before, after))
 
     def drain(self) -> list[Event]:
         events, self._events = self._events, []
