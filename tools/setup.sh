@@ -11,7 +11,8 @@ PY
 if command -v uv >/dev/null 2>&1; then
     [ -x .venv/bin/python ] || uv venv --quiet --python "$python" .venv
     echo "installing what is locked with uv"
-    uv pip install --quiet --python .venv/bin/python -r requirements.lock
+    # Compiled once, as pip does: where bytecode may not be written later, each Python process would parse pandas again.
+    uv pip install --quiet --compile-bytecode --python .venv/bin/python -r requirements.lock
     uv pip install --quiet --python .venv/bin/python --no-deps -e .
 else
     [ -x .venv/bin/python ] || "$python" -m venv .venv
