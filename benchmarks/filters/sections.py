@@ -35,7 +35,7 @@ class Size:
     arrow_pieces: dict[str, int] = field(default_factory=lambda: {"piece": 10_000, "pieces": 10, "rounds": 5})
     on_spark: int = 120_000
     spark_also: tuple[str, ...] = ("fn", "f", "groups")
-    rates: int = 400_000
+    rates: int = 1_200_000
     repeats: int = 3
     long: int = 640_000
     nsl: int | None = None

@@ -34,17 +34,21 @@ from thalweg.profile.visits import DROPPED, Visits
 
 LEAST = 40
 """Profiled tuples before any verdict."""
+STILL, IDLE = 0.01, 0.005
+"""What profiling may cost in place of `regret` where enough was seen and nothing in it pays; the second where tuples take
+so little time that thinking about them shows."""
 LOSS = 0.005
 """What an adopted order may lose against the written one, as a share of all work, on top of what profiling may cost."""
 LOOK = 0.008
 """Seconds of work between two looks at it. A look takes some 0.1 ms, which shows where predicates take nanoseconds a row."""
 LOAN = 0.02
 """Seconds that profiling may be ahead of its share, so that a hundred tuples can be seen at the start or after a change..."""
-EAGER, CAREFUL = 0.1, 0.01
+EAGER, CAREFUL = 0.1, 0.005
 """...but no more than this share of the work done so far: a query over in a moment has nothing to learn for. The second
 holds where a tuple takes so little time that thinking about it shows."""
-LEARNING = 0.0003
-"""Seconds that learning from one ruster of profiled tuples takes, beside profiling them..."""
+LEARNING, THINKING = 0.0003, 0.001
+"""Seconds that learning from one ruster of profiled tuples takes, beside profiling them; the second where tuples take
+nanoseconds, so that a ruster of their own shows. More..."""
 LEARNING_CLASSES = 0.002
 """...and where there is content to learn classes from, for each `LESSON` tuples."""
 LESSON = 48
@@ -164,7 +168,10 @@ class Auto(SingleRoute):
 
     def _affordable(self, more: float = 0.0) -> float:
         """How many tuples the ledger allows to profile now. Of what was saved only half counts: it is an estimate."""
-        share = self.regret + (LOSS if self.adaptive else more)
+        share = self.regret
+        if self._settled():
+            share = STILL if self._dear() else IDLE
+        share += LOSS if self.adaptive else more
         saved = self.saved + self._unseen * self._rate
         allowance = self._balance(share, min(saved, 0.5 * saved))
         if allowance <= 0.0:
@@ -175,8 +182,12 @@ class Auto(SingleRoute):
 
     def _balance(self, share: float, saved: float) -> float:
         work = self.useful + self.spent
-        eager = EAGER if self._dear() else CAREFUL
-        return share * work + min(LOAN, eager * work) + saved - self.spent - LEARNING * self._lessons
+        eager, learning = (EAGER, LEARNING) if self._dear() else (CAREFUL, THINKING)
+        return share * work + min(LOAN, eager * work) + saved - self.spent - learning * self._lessons
+
+    def _settled(self) -> bool:
+        """Whether enough was seen, and nothing in it pays."""
+        return not self.adaptive and len(self.greedy.profile) >= 3 * BURST
 
     def _dear(self) -> bool:
         """Whether tuples take long enough that rusters and thoughts of their own could pay."""
@@ -296,7 +307,8 @@ class Auto(SingleRoute):
     def _may_teach(self) -> bool:
         work = self.useful + self.spent
         earned = 0.25 * max(self.saved + self._unseen * self._rate, 0.0)
-        return self.taught < TEACHING * work + min(TUITION, EAGER * work) + earned
+        share = TEACHING / SELDOM if self.contest.hopeless and self._settled() else TEACHING
+        return self.taught < share * work + min(TUITION, EAGER * work) + earned
 
     def _learn_classes(self, visits: Visits) -> bool:
         """Collect profiled tuples with their content, and let the contestants have them, some dozens at a time; whether
@@ -345,11 +357,10 @@ class Auto(SingleRoute):
         """Whether enough was done since the last look to pay for another, or tuples were profiled."""
         seconds = visits.seconds
         self._unlooked += seconds
-        if self._unlooked < 4 * LOOK and all(j.passed is None for j in visits.journeys):
-            enough = not self.adaptive and len(self.greedy.profile) >= 3 * BURST  # was seen, and nothing in it pays
-            if self._unlooked < LOOK or enough or not self._dear():
-                self.useful += seconds
-                return False
+        soon = self._unlooked < LOOK or (self._unlooked < 8 * LOOK and (self._settled() or not self._dear()))
+        if soon and all(j.passed is None for j in visits.journeys):
+            self.useful += seconds
+            return False
         self._unlooked = 0.0
         return True
 

@@ -86,4 +86,8 @@ class Visits:
 
     @property
     def seconds(self) -> float:
-        return sum(v.seconds + v.extra_seconds for j in self.journeys for v in j.visits)
+        total = 0.0
+        for journey in self.journeys:  # plain loops: asked for after every chunk
+            for visit in journey.visits:
+                total += visit.seconds + visit.extra_seconds
+        return total
