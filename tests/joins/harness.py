@@ -166,7 +166,10 @@ def shrink(case: JoinCase, oracle: DuckOracle, wrong: str, rounds: int = 400) ->
 
 def _kind(wrong: str) -> str:
     """Errors stay the error they were; wrong answers stay wrong answers."""
-    return wrong.strip().splitlines()[-1].split(":")[0] if wrong.startswith("Traceback") else "answer"
+    if not wrong.startswith("Traceback"):
+        return "answer"
+    told = [line for line in wrong.splitlines() if line and not line.startswith(" ")]  # places and hints are indented
+    return told[-1].split(":")[0]
 
 
 def _smaller(case: JoinCase) -> Iterator[JoinCase]:
