@@ -40,7 +40,12 @@ ROUNDS = 6
 """Rounds of scouts sent for the sake of classes before these are put off."""
 EPISODE, GLANCE = 16e6, 3e5
 """Units of work that must have been done before classes are searched for, or looked for, again: some thirty times what
-it costs."""
+it costs..."""
+SELDOM = 6
+"""...and a glance is put off twice as long each time that it shows nothing, so many times."""
+TEACHING = 0.02
+"""What scouts sent for the sake of classes may cost, as a share of the work, on an account of their own: A-Greedy, which
+has to answer changes, must not find its own spent. A loan as large as A-Greedy's comes on top."""
 CONFIDENCE = 3.0
 """Standard errors by which the estimated saving must be above nothing."""
 TRIAL = 400
@@ -100,8 +105,14 @@ class AutoJoin(SingleRoute):
         """Whether content was seen to tell something about matches."""
         self._rounds = 0
         """Rounds of scouts sent for the sake of classes."""
+        self.taught = 0.0
+        """What they cost."""
+        self._extra = 0.0
+        """Share of the scouts under way that A-Greedy did not want."""
         self._until = 0.0
         """Work before which content is not looked at."""
+        self._vain = 0
+        """Glances in a row that showed nothing."""
         self._lesson: tuple[Values, Bits] = (np.zeros((0, 0), np.float32), np.zeros((0, len(self.pipeline)), np.int8))
         self._probe: tuple[Ruster, Batch] | None = None
         self._fresh()
@@ -114,11 +125,12 @@ class AutoJoin(SingleRoute):
     def ahead(self, rows: int, sent: int) -> int:
         """How many of the tuples left go ahead as scouts: those that A-Greedy wants, and some to learn classes from."""
         wanted = self.greedy.ahead(rows, sent)
-        if sent or not self._awake or self.trial or not self.greedy.affords():
-            return wanted
+        self._extra = 0.0
+        if sent or not self._awake or self.trial or self.greedy.alarmed or not self._may_teach():
+            return wanted  # while the data changes, A-Greedy is not to be kept from what it wants to know
         self.contest.batch(rows)
         if not self._promising:
-            return FIRST if 0 < wanted < FIRST and rows >= 4 * FIRST else wanted
+            return self._more(wanted, FIRST) if 0 < wanted < FIRST and rows >= 4 * FIRST else wanted
         if wanted >= LESSON or rows < 4 * LESSON or not self._curious():
             return wanted
         self._rounds += not self.classed
@@ -126,7 +138,14 @@ class AutoJoin(SingleRoute):
             self._put_off(EPISODE)
             return wanted
         self.greedy.scout()
-        return LESSON
+        return self._more(wanted, LESSON)
+
+    def _more(self, wanted: int, scouts: int) -> int:
+        self._extra = 1.0 - wanted / scouts
+        return scouts
+
+    def _may_teach(self) -> bool:
+        return self.taught <= TEACHING * self.greedy.useful + self.greedy.grace
 
     @property
     def _awake(self) -> bool:
@@ -190,9 +209,14 @@ class AutoJoin(SingleRoute):
         ) if not self.greedy.scouting else ()  # fmt: skip
         if self._awake:
             self.probing.observe(visits)
+        spent = self.greedy.spent
         self.greedy.observe(
             visits if not by_class else replace(visits, journeys=tuple(j for j in visits.journeys if j not in by_class))
         )
+        for_classes = self._extra * (self.greedy.spent - spent)
+        self.greedy.spent -= for_classes
+        self.taught += for_classes
+        self._extra = 0.0
         self._follow_greedy()
         if by_class:
             self._follow_classes(name, by_class, visits)
@@ -272,6 +296,11 @@ class AutoJoin(SingleRoute):
         self.contest = Contest(self.pipeline, self.seed, self.probing)
         self._fresh()
 
+    def _glanced_in_vain(self) -> None:
+        """Look again after twice the work, should it be in vain again."""
+        self._put_off(GLANCE * 2.0 ** min(self._vain, SELDOM))
+        self._vain += 1
+
     def _step_down(self, why: str) -> None:
         before, after = self.sides["classes"].mean * UNIT, self.sides[ONE].mean * UNIT
         self.classed = self.trial = ""
@@ -294,7 +323,7 @@ class AutoJoin(SingleRoute):
         usable = self.contest.cbr.attributes.usable
         if content is None or not usable.any() or not self.trusted:
             if not self.classed:
-                self._put_off(GLANCE)
+                self._glanced_in_vain()
             return
         values, earlier = self._lesson
         if values.shape[1] != content.shape[1]:
@@ -306,8 +335,9 @@ class AutoJoin(SingleRoute):
         if not self._promising:
             self._promising = tells(values, usable, self.contest.mesh.prices().rows(bits))
             if not self._promising:
-                self._put_off(GLANCE)
+                self._glanced_in_vain()
                 return
+            self._vain = 0
         self._lesson = (values[:0], bits[:0])
         self.contest.enter(values, bits, self.pipeline.written.operators, self.greedy.order, self.classed)
         self._judged += len(bits)
@@ -374,7 +404,7 @@ class AutoJoin(SingleRoute):
             "trial": self.trial,
             "routes": [[label, list(route)] for label, route in self.plan.routes.items()],
             "sides": {name: [s.tuples, s.work] for name, s in self.sides.items()},
-            "learning": [self._off, self._judged, self._batches, self._until, self._rounds],
+            "learning": [self._off, self._judged, self._batches, self._until, self._rounds, self.taught, self._vain],
             "promising": self._promising,
         }
 
@@ -393,7 +423,8 @@ class AutoJoin(SingleRoute):
         routes = {label: self.pipeline.closest(order) for label, order in record["routes"]}
         self.plan = Plan(int(record["version"]), routes)
         self.sides = {name: Side(*s) for name, s in record["sides"].items()}
-        self._off, self._judged, self._batches, self._until, self._rounds = record["learning"]
+        learning = record["learning"]
+        self._off, self._judged, self._batches, self._until, self._rounds, self.taught, self._vain = learning
         self._promising = bool(record["promising"])
 
 

@@ -126,11 +126,16 @@ class MJoinGreedy(SingleRoute):
 
     def affords(self, times: float = 1.0) -> bool:
         """Whether scouts have cost less than they may, so many times over."""
-        return self.spent <= times * (self.regret * (self.useful + self.spent) + self.saved + self._grace)
+        return self.spent <= times * (self.regret * (self.useful + self.spent) + self.saved + self.grace)
 
     @property
     def choice(self) -> bool:
         return self._choice
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether the data was seen to have changed."""
+        return self._alarmed
 
     @property
     def scouting(self) -> bool:
@@ -142,7 +147,7 @@ class MJoinGreedy(SingleRoute):
         self._profile = True
 
     @property
-    def _grace(self) -> float:
+    def grace(self) -> float:
         """What may be spent before anything was earned: a few rounds of scouts."""
         return 64.0 * (self.scouts + self.more)
 
@@ -255,8 +260,21 @@ class MJoinGreedy(SingleRoute):
             best, why = self._next(order)
             reason = reason or why
             order.extend(best)
+        if tuple(order) == self.order:
+            order, reason = self._better_as_a_whole()
         if tuple(order) != self.order:
             self._adopt(order, reason)
+
+    def _better_as_a_whole(self) -> tuple[list[int], str]:
+        """Where no place is clearly wrong: the order of the lowest ranks, if all of it takes clearly less than the present
+        one. Two that rank alike at the first place may leave the next very different work."""
+        rival: list[int] = []
+        while len(rival) < len(self.pipeline):
+            rival.extend(min(self._reaches(rival), key=lambda r: r.rank).operators)
+        now, then = self._units(self.order), self._units(rival)
+        if now is None or then is None or then >= self.alpha * now:
+            return list(self.order), ""
+        return rival, f"all of this order is to take {then:.3g} units of work a tuple, the present one {now:.3g}"
 
     def _adopt(self, order: Sequence[int], why: str) -> None:
         before, after = self._units(self.order), self._units(order)
