@@ -34,11 +34,12 @@ def main(
     quick: Annotated[bool, typer.Option(help="Smaller batches and fewer of them; a few minutes.")] = False,
     limit: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 420.0,
     only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
+    size: Annotated[int, typer.Option(help="Only batches of so many rows.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; a quick one stays in out/.")] = None,
 ) -> None:
     console = Console()
     sizes = {20_000: 4, 50_000: 4} if quick else SIZES
-    folder = out or (DATA if quick or only else HERE)
+    folder = out or (DATA if quick or only or size else HERE)
     bench = Bench(console, limit)
     with console.status("warming up") as status:
         bench.tell = status.update
@@ -47,11 +48,13 @@ def main(
             if only not in shape:
                 continue
             for k, (batch, batches) in enumerate(sizes.items()):
+                if size not in (0, batch):
+                    continue
                 # Spark's default store was the faster one where both were tried, but it lives in the JVM's heap, and the
                 # state of the clique at 200,000 rows a batch does not fit into 5 GB.
                 bench.compare(shape, batch, batches, RIVAL_BATCHES.get(k, 0), HDFS if k == 0 else ROCKSDB)
                 bench.report.write(folder)  # what is there so far, should the rest be cut off
-        if not only:
+        if not only and not size:
             bench.latency(SMALL, 6 if quick else 16)
             bench.report.flink = flink.installed()
     bench.spark.stop()
