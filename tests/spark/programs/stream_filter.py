@@ -15,16 +15,13 @@ if master.startswith("connect:"):
     os.environ["SPARK_REMOTE"] = master.removeprefix("connect:")
 
 from pyspark import cloudpickle  # noqa: E402
-from tests.conftest import QUICK_JVM  # noqa: E402
 from tests.spark import predicates  # noqa: E402
 
 import thalweg as tw  # noqa: E402
-from thalweg.spark.session import LOCAL  # noqa: E402
 
 cloudpickle.register_pickle_by_value(predicates)
 spark = tw.session(
     spark_master=master, spark_sql_shuffle_partitions=2, spark_thalweg_control=checkpoint + "-control",
-    spark_driver_extraJavaOptions=f"{LOCAL['spark.driver.extraJavaOptions']} {QUICK_JVM}",
 )  # fmt: skip
 asked, _ = predicates.make(int(seed))
 

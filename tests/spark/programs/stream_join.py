@@ -15,24 +15,19 @@ folder, out, checkpoint, master, name, cells, policy = sys.argv[1:8]
 faults = os.environ.get("FAULTS")
 
 from pyspark import cloudpickle  # noqa: E402
-from tests.conftest import QUICK_JVM  # noqa: E402
 from tests.spark import joinshapes  # noqa: E402
 
 import thalweg as tw  # noqa: E402
-from thalweg.spark.session import LOCAL  # noqa: E402
 
 cloudpickle.register_pickle_by_value(joinshapes)
 remote = master.startswith("connect:")
 if remote:
     os.environ["SPARK_REMOTE"] = master.removeprefix("connect:")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-options = {
-    "spark_master": master,
-    "spark_driver_extraJavaOptions": f"{LOCAL['spark.driver.extraJavaOptions']} {QUICK_JVM}",
-}
 spark = tw.session(
-    spark_sql_shuffle_partitions=2, spark_thalweg_control=checkpoint + "-control", **({} if remote else options)
-)
+    spark_sql_shuffle_partitions=2, spark_thalweg_control=checkpoint + "-control",
+    **({} if remote else {"spark_master": master}),
+)  # fmt: skip
 shape = joinshapes.SHAPES[name]
 inputs = {}
 for stream in shape.streams:
