@@ -30,6 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError, did_you_mean
+from thalweg.execute import calibrate
 from thalweg.execute.columns import read, to_arrow
 from thalweg.execute.joinfabric import BUFFER, Arrival, JoinFabric
 from thalweg.execute.kernels import EXPIRY, NEWEST
@@ -192,7 +193,8 @@ class Engine:
         if tuner is None:
             return None
         stems = {s.input.alias: s.stem for s in self.stages if s.stem is not None}
-        return Tuning(make(tuner, self.seed) if isinstance(tuner, str) else tuner, self.shape, stems)
+        chosen = make(tuner, self.seed, calibrate.measured) if isinstance(tuner, str) else tuner
+        return Tuning(chosen, self.shape, stems)
 
     def _span(self, i: int) -> int:
         """Length of a time window in ticks."""
@@ -365,7 +367,7 @@ class Engine:
         self._emit_held(i, arrival)
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
-        if self._tuning is not None and self._tuning.told and not self._frozen:
+        if self._tuning is not None and not self._frozen and self._tuning.news():
             self._events += self._tuning.tune(self._built, self._waiting)
 
     def _built(self, alias: str) -> int:
