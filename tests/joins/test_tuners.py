@@ -210,6 +210,15 @@ def test_tuners_by_name(name: str) -> None:
     assert make(name).name == name
 
 
+@pytest.mark.parametrize("kind", ["amri", "amri-paper", "hashes 2"])
+def test_every_combination_has_a_name(kind: str) -> None:
+    for assessment, schedule, migration in EVERY:
+        made = make(f"{kind} {assessment} {schedule} {migration}")
+        assert isinstance(made, Amri)
+        assert (made.assessment, made.schedule, made.migration) == (assessment, schedule, migration)
+        assert made.hashes == (2 if kind == "hashes 2" else None)
+
+
 def test_the_papers_settings_have_a_name() -> None:
     ours, paper, mixed = make("amri"), make("amri-paper"), make("amri-paper triggered")
     assert isinstance(ours, Amri)
@@ -218,6 +227,7 @@ def test_the_papers_settings_have_a_name() -> None:
     assert (ours.assessment, ours.schedule, ours.migration) == ("cdia-highest", "continuous", "all")
     assert (paper.assessment, paper.schedule, paper.migration) == ("cdia-highest", "hybrid", "nothing")
     assert (paper.epsilon, paper.theta, paper.insurance, paper.patience, paper.budget) == (0.05, 0.1, 0.0, 0, None)
+    assert paper.floor == 0
     assert (mixed.schedule, mixed.migration) == ("triggered", "nothing")
 
 

@@ -1,6 +1,6 @@
 """What a bit-address layout costs: C_D of AMRI, equation (1), and the benefit that EPrune asks for, equation (2).
 
-Per unit of time: hashes to store arrivals, hashes to probe, and candidates compared, each at its measured price. Two
+Per unit of time: hashes to store arrivals, hashes to probe, and candidates compared, each at its price. Two
 terms are ours: buckets that a probe walks because it lacks attributes (in memory an empty bucket is not free), and the
 measured evenness of each attribute's bits instead of 1/2^bits. `Workload(..., bucket=0)` without evenness is the
 paper's equation; its sum of probe hashes lacks the frequencies, which equation (2) has, and so does ours.
