@@ -3,8 +3,8 @@
 While a stem is under assessment its access patterns are counted; when the schedule says that it is due, and the search
 can be paid from a share of the work done (`budget`), the cheapest layout is selected, and adopted if cheaper by `gain`.
 With `hashes`, K hash indexes for the most frequent patterns are kept instead (the paper's rival, 9.3). Defaults are
-ours, since here an index is rebuilt in bulk and moving pays: on J `PAPER` does 6.2 times the work of hindsight's
-layouts, ours 1.13 (benchmarks/index). Every change is an event with the estimates of both layouts.
+ours, since here an index is rebuilt in bulk and moving pays: on J `PAPER` does 6.3 times the work of hindsight's
+layouts, ours 1.07 (benchmarks/index). Every change is an event with the estimates of both layouts.
 """
 
 from __future__ import annotations
