@@ -143,6 +143,19 @@ def test_a_restart_changes_neither_answers_nor_decisions(name: str) -> None:
     }
 
 
+def test_a_record_of_another_version_is_learned_anew_with_the_same_answers() -> None:
+    one = engine(tuner=TUNERS["cdia"]())
+    first = fed(one, 0, 1_000)
+    parts = one.snapshot()
+    record = json.loads(parts["record"])
+    record["tuning"] = {"tuner": one._tuning.name, "learned": {"made by": "an older version"}}  # type: ignore[union-attr]
+    other = engine(tuner=TUNERS["cdia"]())
+    other.restore({**parts, "record": json.dumps(record).encode()})
+    assert all(s.stem.layout == Layout("bits") for s in other.stages)
+    plain = engine()
+    assert rows(fed(plain, 0, 1_000), fed(plain, 1_000, 2_000)) == rows(first, fed(other, 1_000, 2_000))
+
+
 def test_a_tuning_is_an_event_with_both_layouts_and_their_costs() -> None:
     e = engine(tuner=TUNERS["cdia"]())
     fed(e, 0, 1_500)

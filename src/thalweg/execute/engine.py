@@ -854,9 +854,9 @@ class Engine:
             times = np.array(table["\0time"].to_numpy(), np.int64)
             data = table.drop_columns(["\0time"]).combine_chunks().to_batches()
             self.feeds[key.split("/", 1)[1].rsplit("/", 1)[0]].waiting.append((times, data[0]))
-        # Another tuner, or none, starts afresh: layouts can be rebuilt and are no part of the answer.
+        # Another tuner, none, or one of another version starts afresh: layouts can be rebuilt and are no part of the answer.
         tuned = record.get("tuning")
-        learned = self._tuning is not None and tuned is not None and tuned["tuner"] == self._tuning.name
+        learned = self._tuning is not None and tuned is not None and self._tuning.reads(tuned)
         for stage in self.stages:
             self._restore_stage(stage, record["inputs"][stage.input.alias], parts, layouts=learned)
         if learned and self._tuning is not None:

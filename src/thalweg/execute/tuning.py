@@ -38,6 +38,8 @@ ALERT = 16
 SOON = 2
 HASTE = 4
 """Turns after which it is told at once then, and how many times fewer tuples are enough."""
+FORMAT = 2
+"""Of what `snapshot` writes. A record of another one is not read: layouts are learned anew, and no answer changes."""
 ROUTES = 4096
 """Routes of which it is remembered what they ask."""
 Waiting = Callable[[str, int], int]
@@ -230,6 +232,7 @@ class Tuning:
     def snapshot(self) -> dict[str, Any]:
         self._add_up()
         return {
+            "format": FORMAT,
             "tuner": self.name,
             "learned": self.tuner.snapshot(),
             "layouts": {a: s.layout.record() for a, s in self.stems.items()},
@@ -240,6 +243,10 @@ class Tuning:
             "even": {alias: list(seen) for alias, seen in self._even.items()},
             "routes": [[i, list(r.operators)] for i, r in self._routes.items() if r is not None],
         }
+
+    def reads(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record is one of this tuner, in this format."""
+        return record.get("format") == FORMAT and record["tuner"] == self.name
 
     def restore(self, record: Mapping[str, Any]) -> None:
         self.tuner.restore(record["learned"])
