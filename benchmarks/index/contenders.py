@@ -7,7 +7,8 @@ contenders, so that only layouts differ. Work is buckets looked up and candidate
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -16,18 +17,19 @@ import numpy as np
 from benchmarks.joins.thalweg_runs import Chooser, query_of
 from benchmarks.joins.workloads import PHASE, Workload
 from thalweg.execute.engine import Engine
-from thalweg.optimize.layoutcost import Prices
 from thalweg.optimize.layoutcost import Workload as Asked
 from thalweg.optimize.layoutsearch import select
 from thalweg.optimize.tuner import Change, IndexTuner, IndexView
 from thalweg.plan import Event
 from thalweg.plan.layout import Layout
+from thalweg.profile.indexprices import Prices
 from thalweg.profile.sria import Sria
 from thalweg.profile.stemfacts import Probe, StemFacts
 
 BATCH = 500
 """Milliseconds in a micro-batch: ten for each phase."""
 PHASES = 3
+ORACLE = "bits, best of each phase (oracle)"
 COUNTED = ("work", "candidates", "buckets", "hashes", "entries")
 
 
@@ -117,8 +119,10 @@ class Recorder:
     name: str = "recorder"
     grain: int = 0
     resting: bool = False
+    tunings: int = 0
     phase: int = 0
     stems: dict[str, int] = field(default_factory=dict)
+    prices: Prices = field(default_factory=Prices)
     asked: dict[tuple[int, str], Sria] = field(default_factory=dict)
     facts: dict[tuple[int, str], StemFacts] = field(default_factory=dict)
 
@@ -135,7 +139,8 @@ class Recorder:
         for stem in self.stems:
             known = facts(stem)
             if known.rows > 1:
-                self.facts[self.phase, stem] = known
+                # Looked at now: at the end of the pass the stem holds another phase.
+                self.facts[self.phase, stem] = replace(known, look=partial(tuple, known.evenness))
         return []
 
     def workload(self, phases: Sequence[int], stem: str) -> tuple[Asked, int]:
@@ -146,7 +151,9 @@ class Recorder:
                 counted.observe(mask, count)
         evenness = np.mean([k.evenness for k in known], axis=0).tolist()
         rows = float(np.mean([k.rows for k in known]))
-        asked = Asked(self.stems[stem], counted.frequencies(), float(counted.requests), rows, rows, Prices(), evenness)
+        asked = Asked(
+            self.stems[stem], counted.frequencies(), float(counted.requests), rows, rows, self.prices, evenness
+        )
         return asked, known[0].bits
 
     def best(self, phases: Sequence[int]) -> dict[str, Layout]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -15,13 +16,18 @@ from tests.joins.harness import _difference, expected
 from tests.joins.oracle import TooLarge
 
 from thalweg.errors import DefinitionError
+from thalweg.execute import calibrate
+from thalweg.execute.batch import Batch
 from thalweg.execute.engine import Engine
-from thalweg.optimize.amri import ASSESSMENTS, Amri
+from thalweg.optimize.amri import ASSESSMENTS, SELECTION, Amri
 from thalweg.optimize.chaos import ChaosTuner
 from thalweg.optimize.migrate import MIGRATIONS
+from thalweg.optimize.policy import SingleRoute
 from thalweg.optimize.schedule import SCHEDULES
 from thalweg.optimize.tuner import IndexTuner, make
+from thalweg.plan import Route, Ruster
 from thalweg.plan.layout import Layout
+from thalweg.profile.indexprices import RECORDED, Prices
 from thalweg.profile.stemfacts import Probe, StemFacts
 from thalweg.query.bind import bind
 from thalweg.query.query import Source
@@ -137,6 +143,19 @@ def test_a_restart_changes_neither_answers_nor_decisions(name: str) -> None:
     }
 
 
+def test_a_record_of_another_version_is_learned_anew_with_the_same_answers() -> None:
+    one = engine(tuner=TUNERS["cdia"]())
+    first = fed(one, 0, 1_000)
+    parts = one.snapshot()
+    record = json.loads(parts["record"])
+    record["tuning"] = {"tuner": one._tuning.name, "learned": {"made by": "an older version"}}  # type: ignore[union-attr]
+    other = engine(tuner=TUNERS["cdia"]())
+    other.restore({**parts, "record": json.dumps(record).encode()})
+    assert all(s.stem.layout == Layout("bits") for s in other.stages)
+    plain = engine()
+    assert rows(fed(plain, 0, 1_000), fed(plain, 1_000, 2_000)) == rows(first, fed(other, 1_000, 2_000))
+
+
 def test_a_tuning_is_an_event_with_both_layouts_and_their_costs() -> None:
     e = engine(tuner=TUNERS["cdia"]())
     fed(e, 0, 1_500)
@@ -204,6 +223,15 @@ def test_tuners_by_name(name: str) -> None:
     assert make(name).name == name
 
 
+@pytest.mark.parametrize("kind", ["amri", "amri-paper", "hashes 2"])
+def test_every_combination_has_a_name(kind: str) -> None:
+    for assessment, schedule, migration in EVERY:
+        made = make(f"{kind} {assessment} {schedule} {migration}")
+        assert isinstance(made, Amri)
+        assert (made.assessment, made.schedule, made.migration) == (assessment, schedule, migration)
+        assert made.hashes == (2 if kind == "hashes 2" else None)
+
+
 def test_the_papers_settings_have_a_name() -> None:
     ours, paper, mixed = make("amri"), make("amri-paper"), make("amri-paper triggered")
     assert isinstance(ours, Amri)
@@ -212,6 +240,7 @@ def test_the_papers_settings_have_a_name() -> None:
     assert (ours.assessment, ours.schedule, ours.migration) == ("cdia-highest", "continuous", "all")
     assert (paper.assessment, paper.schedule, paper.migration) == ("cdia-highest", "hybrid", "nothing")
     assert (paper.epsilon, paper.theta, paper.insurance, paper.patience, paper.budget) == (0.05, 0.1, 0.0, 0, None)
+    assert paper.floor == 0
     assert (mixed.schedule, mixed.migration) == ("triggered", "nothing")
 
 
@@ -231,12 +260,87 @@ def test_selections_are_paid_from_a_share_of_the_work() -> None:
     for tuner in (free, bounded):
         tuner.begin({"r": 2})
     assert turns(free, 200, 0b10, 1e5)[0] == 200
-    # A turn is priced at 1,000 requests and 100,000 units of work: 0.45 ms, of which a hundredth is 4.5 us.
+    earned = 0.01 * (1_000 * RECORDED.request + 1e5 * RECORDED.compare)
     made, chosen = turns(bounded, 200, 0b10, 1e5)
-    assert 4 <= made <= 4 + 200 * 4.5e-6 / 300e-6 + 1
+    assert 4 <= made <= 4 + 200 * earned / SELECTION + 1
     assert chosen[0].bits[0] > chosen[0].bits[1]
     # More work pays for more.
     assert turns(bounded, 200, 0b10, 1e7)[0] > 5 * made
+
+
+def test_what_is_priced_is_measured_unless_the_name_says_recorded() -> None:
+    here = Prices(compare=5.0, bucket=50.0)
+    assert make("amri", measured=lambda: here).prices == here  # type: ignore[attr-defined]
+    assert make("amri recorded", measured=lambda: here).prices == RECORDED  # type: ignore[attr-defined]
+    assert make("amri").prices == RECORDED  # type: ignore[attr-defined]
+    assert engine(tuner="amri")._tuning.tuner.prices == calibrate.measured()  # type: ignore[union-attr, attr-defined]
+
+
+def test_a_restart_on_another_machine_keeps_the_prices() -> None:
+    ours, theirs = Amri(prices=Prices(bucket=1.0)), Amri(prices=Prices(bucket=9.0))
+    for tuner in (ours, theirs):
+        tuner.begin({"r": 2})
+    theirs.restore(json.loads(json.dumps(ours.snapshot())))
+    assert theirs.prices == Prices(bucket=1.0)
+
+
+def test_no_attribute_is_left_without_the_floor() -> None:
+    for floor, least in ((3, 3), (0, 0)):
+        tuner = Amri(window=1_000, insurance=0.0, floor=floor)
+        tuner.begin({"r": 2})
+        _, chosen = turns(tuner, 1, 0b10, 0.0)
+        assert min(chosen[-1].bits) == least
+        assert sum(chosen[-1].bits) == 10
+
+
+def test_asking_what_is_indexed_decides_nothing_and_weighs_only_after_a_selection() -> None:
+    quiet, asked = engine(tuner=TUNERS["cdia"]()), engine(tuner=TUNERS["cdia"]())
+    assert asked._tuning is not None
+    tuner = asked._tuning.tuner
+    assert isinstance(tuner, Amri)
+    explain, calls, states = tuner.explain, 0, set()
+
+    def counted(facts: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return explain(facts)
+
+    tuner.explain = counted  # type: ignore[method-assign]
+    for at in range(0, 1_500, 50):
+        fed(quiet, at, at + 50)
+        fed(asked, at, at + 50)
+        for _ in range(3):
+            views = asked.indexes()
+        states.add((tuner.tunings, tuple(str(s.stem.layout) for s in asked.stages)))
+        assert {a: v.layout for a, v in views.items()} == {
+            a: layout.named(asked._tuning._names[asked.shape.number[a]]) for a, layout in tuner.layouts.items()
+        }
+    assert calls == len(states) < 30
+    assert [e for e in asked.drain() if e.kind == "index"] == [e for e in quiet.drain() if e.kind == "index"]
+
+
+class Turning(SingleRoute):
+    """One order, and the other from a time on."""
+
+    name = "turning"
+
+    def route(self, batch: Batch) -> list[Ruster]:
+        late = batch.data.column("ts")[0].as_py() >= 1_000
+        return [Ruster(None, Route(tuple(reversed(range(len(self.pipeline)))) if late else self.plan.route.operators))]
+
+
+def test_a_change_of_routes_is_told_when_the_turn_is_over() -> None:
+    e = engine(policy=Turning, tuner=Amri(window=4_800, period=4_800))
+    assert e._tuning is not None
+    told = []
+    observe = e._tuning.tuner.observe
+    e._tuning.tuner.observe = lambda probes: (told.append(now), observe(probes))  # type: ignore[method-assign]
+    for now in range(0, 2_000, 50):
+        fed(e, now, now + 50)
+    # 600 tuples are enough, of 150 in a turn; after the change a quarter of that, twice: one turn each.
+    early, late = [t for t in told if t < 1_000], [t for t in told if t >= 1_000]
+    assert min(np.diff(early[2:])) >= 200
+    assert late[:2] == [1_000, 1_050]
 
 
 def test_a_stem_rests_while_nothing_changes_and_wakes_when_patterns_do() -> None:

@@ -10,11 +10,12 @@ import pytest
 from thalweg.errors import DefinitionError
 from thalweg.execute import kernels
 from thalweg.optimize.bitdivision import Option, divide, greedy
-from thalweg.optimize.layoutcost import Prices, Workload
+from thalweg.optimize.layoutcost import Workload
 from thalweg.optimize.layoutsearch import climb, exhaustive, select, space
 from thalweg.profile.cdia import Cdia
 from thalweg.profile.csria import Csria
 from thalweg.profile.evenness import FINE, agreement, mixed, shares
+from thalweg.profile.indexprices import Prices
 from thalweg.profile.patterns import attributes_of
 from thalweg.profile.sria import Sria
 
@@ -75,6 +76,21 @@ def test_exhaustive_is_brute_force_and_eprune_keeps_the_best(seed: int) -> None:
     assert exhaustive(w, bits).cost == pytest.approx(best)
     assert exhaustive(w, bits).weighed == len(every)
     assert select(w, bits).cost == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_floor_is_kept_by_both_searches(seed: int) -> None:
+    w = workload(np.random.default_rng([seed, 4]), 3)
+    chosen = select(w, 9, floor=2)
+    every = [b for b in itertools.product(range(2, 6), repeat=3) if sum(b) <= 9]
+    assert chosen.cost == pytest.approx(min(w.cost(b) for b in every))
+    assert min(chosen.bits) >= 2
+    climbed = climb(w, 9, floor=2)
+    assert min(climbed.bits) >= 2
+    assert sum(climbed.bits) <= 9
+    assert chosen.cost <= climbed.cost * (1 + 1e-9)
+    with pytest.raises(DefinitionError):
+        select(w, 5, floor=2)
 
 
 def test_the_climb_comes_close_to_exhaustive() -> None:
@@ -142,6 +158,20 @@ def test_division_is_exact_and_greedy_stays_near(seed: int) -> None:
     assert near.weight <= budget
     assert near.cost <= sum(o[0].cost for o in stems)
     assert not divide(stems, budget, frontier=0).exact
+
+
+def test_how_far_the_greedy_division_is_off() -> None:
+    gaps = []
+    for seed in range(200):
+        random = np.random.default_rng([seed, 9])
+        falling = np.sort(random.uniform(0, 100, (3, 6)), axis=1)[:, ::-1]
+        stems = [[Option(float(2**b), float(c)) for b, c in enumerate(costs)] for costs in falling]
+        budget = float(random.integers(3, 70))
+        gaps.append(greedy(stems, budget).cost / divide(stems, budget).cost - 1)
+    print(f"greedy above exact: {np.mean(gaps):.1%} on average, {max(gaps):.0%} at most")
+    assert min(gaps) >= -1e-9
+    assert np.mean(gaps) < 0.03
+    assert max(gaps) < 0.6
 
 
 def test_a_budget_below_the_least_is_refused() -> None:

@@ -30,6 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError, did_you_mean
+from thalweg.execute import calibrate
 from thalweg.execute.columns import read, to_arrow
 from thalweg.execute.joinfabric import BUFFER, Arrival, JoinFabric
 from thalweg.execute.kernels import EXPIRY, NEWEST
@@ -192,7 +193,8 @@ class Engine:
         if tuner is None:
             return None
         stems = {s.input.alias: s.stem for s in self.stages if s.stem is not None}
-        return Tuning(make(tuner, self.seed) if isinstance(tuner, str) else tuner, self.shape, stems)
+        chosen = make(tuner, self.seed, calibrate.measured) if isinstance(tuner, str) else tuner
+        return Tuning(chosen, self.shape, stems)
 
     def _span(self, i: int) -> int:
         """Length of a time window in ticks."""
@@ -365,7 +367,7 @@ class Engine:
         self._emit_held(i, arrival)
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
-        if self._tuning is not None and self._tuning.told and not self._frozen:
+        if self._tuning is not None and not self._frozen and self._tuning.news():
             self._events += self._tuning.tune(self._built, self._waiting)
 
     def _built(self, alias: str) -> int:
@@ -852,9 +854,9 @@ class Engine:
             times = np.array(table["\0time"].to_numpy(), np.int64)
             data = table.drop_columns(["\0time"]).combine_chunks().to_batches()
             self.feeds[key.split("/", 1)[1].rsplit("/", 1)[0]].waiting.append((times, data[0]))
-        # Another tuner, or none, starts afresh: layouts can be rebuilt and are no part of the answer.
+        # Another tuner, none, or one of another version starts afresh: layouts can be rebuilt and are no part of the answer.
         tuned = record.get("tuning")
-        learned = self._tuning is not None and tuned is not None and tuned["tuner"] == self._tuning.name
+        learned = self._tuning is not None and tuned is not None and self._tuning.reads(tuned)
         for stage in self.stages:
             self._restore_stage(stage, record["inputs"][stage.input.alias], parts, layouts=learned)
         if learned and self._tuning is not None:

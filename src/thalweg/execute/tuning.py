@@ -35,6 +35,11 @@ EASE = 16
 """How many times more seldom a tuner that rests is told, while routes stay as they are."""
 ALERT = 16
 """Observations for which a tuner is told often after a route has changed."""
+SOON = 2
+HASTE = 4
+"""Turns after which it is told at once then, and how many times fewer tuples are enough."""
+FORMAT = 2
+"""Of what `snapshot` writes. A record of another one is not read: layouts are learned anew, and no answer changes."""
 ROUTES = 4096
 """Routes of which it is remembered what they ask."""
 Waiting = Callable[[str, int], int]
@@ -58,17 +63,23 @@ class Tuning:
         """Tuples after which the tuner is told."""
         self._alert = 0
         """Tuples for which the tuner is told often, resting or not, since a route has changed."""
+        self._soon = 0
+        """Turns left in which the tuner is told at once."""
         self._routes: dict[int, Route | None] = dict.fromkeys(range(len(shape.aliases)))
         self._asked: dict[tuple[str, int], list[Any]] = {}
         """Requests, work and matches since the tuner was told, by stem and access pattern."""
         self._lines: dict[tuple[int, Route], dict[int, list[Any]]] = {}
         """Where the visits of a route's operators are added up."""
         self._seen: set[int] = set()
+        self._turn: frozenset[int] = frozenset()
+        """Inputs of the last turn."""
         self._last = -1
         self._in_a_row = 0
         self._others = [shape.others(i) for i in range(len(shape.aliases))]
         self._even: dict[str, tuple[int, list[list[float]]]] = {}
         """Rows built and evenness of each stem when it was last looked at."""
+        self._shown: tuple[Any, dict[str, IndexView]] | None = None
+        """What was explained last, and of which selection and layouts."""
         self._sizes = np.empty(1 << FINE, np.int64)
         self._names = [tuple(k[c][0] for c in cs) for k, cs in zip(shape.key_columns, shape.classes, strict=True)]
         for alias, layout in tuner.begin({a: s.attributes for a, s in stems.items()}).items():
@@ -87,23 +98,34 @@ class Tuning:
             self._last, self._in_a_row = i, 0
             over = i in self._seen
         if over:
-            self._seen.clear()
-            if self._rows >= self._enough:
-                self._tell()
+            self._end_turn()
         self._seen.add(i)
         self._noted.append((i, visits))
         self._rows += visits.rows
         if visits.journeys:
             route = visits.journeys[-1].ruster.route
             if route is not self._routes[i] and route != self._routes[i]:
-                self._alert = ALERT * self.tuner.grain
-                self._enough = self.tuner.grain
+                self._alert, self._soon = ALERT * self.tuner.grain, SOON
+                self._enough = self.tuner.grain // HASTE
             self._routes[i] = route
-        if not self._enough:
+        if not self.tuner.grain:
+            self._tell()
+
+    def news(self) -> bool:
+        """Asked when a batch of an input is over: whether the tuner has been told anything new. A turn in which all
+        inputs of the last one had a batch need not wait for the next to begin."""
+        if self._turn and self._turn <= self._seen:
+            self._end_turn()
+        return self.told
+
+    def _end_turn(self) -> None:
+        self._turn = frozenset(self._seen)
+        self._seen.clear()
+        if self._rows >= self._enough:
             self._tell()
 
     def _tell(self) -> None:
-        self._alert = max(self._alert - self._rows, 0)
+        self._alert, self._soon = max(self._alert - self._rows, 0), max(self._soon - 1, 0)
         self._add_up()
         probes = [Probe(stem, mask, *line) for (stem, mask), line in self._asked.items() if line[0]]
         for line in self._asked.values():
@@ -164,12 +186,18 @@ class Tuning:
 
     def _pace(self) -> None:
         grain = self.tuner.grain
-        self._enough = EASE * grain if self._alert <= 0 and self.tuner.resting else grain
+        eased = EASE * grain if self._alert <= 0 and self.tuner.resting else grain
+        self._enough = grain // HASTE if self._soon else eased
 
     def explain(self, built: Callable[[str], int], waiting: Waiting) -> dict[str, IndexView]:
-        return self.tuner.explain(lambda alias: self._facts(alias, built, waiting))
+        """As of the last selection: asked after every batch, it weighs other layouts only when one was made."""
+        stamp = (self.tuner.tunings, {alias: stem.layout for alias, stem in self.stems.items()})
+        if self._shown is None or self._shown[0] != stamp:
+            views = self.tuner.explain(lambda alias: self._facts(alias, built, waiting, asked=True))
+            self._shown = (stamp, views)
+        return dict(self._shown[1])
 
-    def _facts(self, alias: str, built: Callable[[str], int], waiting: Waiting) -> StemFacts:
+    def _facts(self, alias: str, built: Callable[[str], int], waiting: Waiting, asked: bool = False) -> StemFacts:
         stem = self.stems[alias]
 
         def listed() -> tuple[SliceFacts, ...]:
@@ -182,16 +210,18 @@ class Tuning:
 
         return StemFacts(
             self._names[self.shape.number[alias]], stem.rows, built(alias), len(stem.runs),
-            lambda: self._evenness(stem, built(alias)), listed,
+            lambda: self._evenness(stem, built(alias), asked), listed,
         )  # fmt: skip
 
-    def _evenness(self, stem: Stem, built: int) -> list[list[float]]:
-        """Looked at again when a quarter of the stem is new."""
+    def _evenness(self, stem: Stem, built: int, asked: bool) -> list[list[float]]:
+        """Looked at again when a quarter of the stem is new. Who only asks must not change what is decided later."""
         before = self._even.get(stem.alias)
         if before is not None and built - before[0] < stem.rows // 4:
             return before[1]
-        self._even[stem.alias] = (built, self._look(stem))
-        return self._even[stem.alias][1]
+        found = self._look(stem)
+        if not asked:
+            self._even[stem.alias] = (built, found)
+        return found
 
     def _look(self, stem: Stem) -> list[list[float]]:
         keys = stem.sample(SAMPLE)
@@ -202,27 +232,33 @@ class Tuning:
     def snapshot(self) -> dict[str, Any]:
         self._add_up()
         return {
+            "format": FORMAT,
             "tuner": self.name,
             "learned": self.tuner.snapshot(),
             "layouts": {a: s.layout.record() for a, s in self.stems.items()},
             "moved": self.moved,
             "asked": [[*key, *line] for key, line in self._asked.items()],
-            "turn": [sorted(self._seen), self._last, self._in_a_row, self._rows, self.told],
-            "pace": [self._enough, self._alert],
+            "turn": [sorted(self._seen), self._last, self._in_a_row, self._rows, self.told, sorted(self._turn)],
+            "pace": [self._enough, self._alert, self._soon],
             "even": {alias: list(seen) for alias, seen in self._even.items()},
             "routes": [[i, list(r.operators)] for i, r in self._routes.items() if r is not None],
         }
 
+    def reads(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record is one of this tuner, in this format."""
+        return record.get("format") == FORMAT and record["tuner"] == self.name
+
     def restore(self, record: Mapping[str, Any]) -> None:
         self.tuner.restore(record["learned"])
+        self._shown = None
         self.moved = int(record["moved"])
         self._lines.clear()
         self._asked = {(stem, int(mask)): line for stem, mask, *line in record["asked"]}
-        seen, self._last, self._in_a_row, self._rows, self.told = record["turn"]
-        self._enough, self._alert = record["pace"]
+        seen, self._last, self._in_a_row, self._rows, self.told, turn = record["turn"]
+        self._enough, self._alert, self._soon = record["pace"]
         self._even = {alias: (int(built), even) for alias, (built, even) in record["even"].items()}
         self._routes |= {i: Route(tuple(operators)) for i, operators in record["routes"]}
-        self._seen = set(seen)
+        self._seen, self._turn = set(seen), frozenset(turn)
         for alias, layout in record["layouts"].items():
             self.stems[alias].layout = Layout.of(layout)
 

@@ -128,6 +128,10 @@ class ChaosTuner:
         self._random = np.random.default_rng([seed, 77])
         self._events: list[Event] = []
 
+    @property
+    def tunings(self) -> int:
+        return self._version
+
     def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
         self.stems = dict(attributes)
         return {}

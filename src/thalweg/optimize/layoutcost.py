@@ -1,6 +1,6 @@
 """What a bit-address layout costs: C_D of AMRI, equation (1), and the benefit that EPrune asks for, equation (2).
 
-Per unit of time: hashes to store arrivals, hashes to probe, and candidates compared, each at its measured price. Two
+Per unit of time: hashes to store arrivals, hashes to probe, and candidates compared, each at its price. Two
 terms are ours: buckets that a probe walks because it lacks attributes (in memory an empty bucket is not free), and the
 measured evenness of each attribute's bits instead of 1/2^bits. `Workload(..., bucket=0)` without evenness is the
 paper's equation; its sum of probe hashes lacks the frequencies, which equation (2) has, and so does ours.
@@ -9,28 +9,17 @@ paper's equation; its sum of probe hashes lacks the frequencies, which equation 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.profile.indexprices import RECORDED, Prices
 from thalweg.profile.patterns import attributes_of
 
 Floats = NDArray[np.float64]
 Layouts = NDArray[np.int64]
 """One layout a row: bits of each attribute."""
-
-
-@dataclass(frozen=True)
-class Prices:
-    """Cost of one operation, in any unit; the defaults are about nanoseconds of this engine's kernels."""
-
-    hash: float = 1.0
-    compare: float = 4.0
-    bucket: float = 4.0
-    insert: float = 6.0
-    delete: float = 0.0
-    """Slices go as a whole, so a single deletion costs nothing here."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +53,7 @@ class Workload:
     """λd."""
     stored: float
     """λd·W: tuples in the window."""
-    prices: Prices = field(default_factory=Prices)
+    prices: Prices = RECORDED
     evenness: Sequence[Sequence[float]] | None = None
     """For each attribute and number of bits, the share of the tuples that a probe of it meets; None: 1/2^bits."""
     runs: float = 1.0

@@ -1,8 +1,9 @@
 """Which bits go to which attribute: exhaustive search where it is small, a climb beyond (AMRI, section 6.1).
 
-Attributes that EPrune rules out get none. Exhaustive search looks at every way to give at most B bits to the rest,
-Σ C(N, k)·C(b - 1, k - 1) of them for each b, all in one array expression, and is exact. The climb adds, takes and
-moves one or two bits while that pays; `tests/optimize/test_layoutsearch.py` measures its gap against exhaustive.
+Attributes that EPrune rules out get none, or the `floor` that each gets whatever was asked (ours). Exhaustive search
+looks at every way to give at most B bits to the rest, Σ C(N, k)·C(b - 1, k - 1) of them for each b, all in one array
+expression, and is exact. The climb adds, takes and moves one or two bits while that pays;
+`tests/optimize/test_layoutsearch.py` measures its gap against exhaustive.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.errors import DefinitionError
 from thalweg.optimize.layoutcost import Grid, Workload
 
 EXHAUSTIVE = 20_000
@@ -39,34 +41,42 @@ def space(attributes: int, bits: int) -> int:
     return sum(comb(attributes, k) * comb(bits - 1, k - 1) for k in range(1, min(attributes, bits) + 1))
 
 
-def select(workload: Workload, bits: int, *, limit: int = EXHAUSTIVE) -> Choice:
-    """The cheapest layout with at most so many bits; exact unless there are more than `limit`.
+def select(workload: Workload, bits: int, *, floor: int = 0, limit: int = EXHAUSTIVE) -> Choice:
+    """The cheapest layout with at most so many bits, `floor` of them for each attribute; exact unless there are more
+    than `limit`.
 
-    >>> from thalweg.optimize.layoutcost import Prices
+    >>> from thalweg.profile.indexprices import Prices
     >>> only_first = Workload(2, {0b10: 1.0}, 100.0, 100.0, 1000.0, Prices(bucket=0.0))
     >>> select(only_first, 4).bits
     (4, 0)
+    >>> select(only_first, 4, floor=1).bits
+    (3, 1)
     """
+    if floor * workload.attributes > bits:
+        raise DefinitionError(
+            f"{floor} bits for each of {workload.attributes} attributes are more than {bits}", hint="take a lower floor"
+        )
     kept = workload.worth_indexing(bits)
-    if comb(bits + len(kept), len(kept)) <= limit:
-        return exhaustive(workload, bits, kept)
-    return climb(workload, bits, kept)
+    if comb(bits - floor * workload.attributes + len(kept), len(kept)) <= limit:
+        return exhaustive(workload, bits, kept, floor)
+    return climb(workload, bits, kept, floor)
 
 
-def exhaustive(workload: Workload, bits: int, kept: list[int] | None = None) -> Choice:
-    """Every layout of at most so many bits over the attributes kept. Of equal ones, that with fewer bits."""
+def exhaustive(workload: Workload, bits: int, kept: list[int] | None = None, floor: int = 0) -> Choice:
+    """Every layout of at most so many bits, those beyond the floor over the attributes kept. Of equal ones, that with
+    fewer bits."""
     chosen = list(range(workload.attributes)) if kept is None else kept
-    grid = _grid(workload.attributes, tuple(chosen), bits, tuple(workload.frequencies))
+    grid = _grid(workload.attributes, tuple(chosen), bits, floor, tuple(workload.frequencies))
     costs = workload.weigh(grid)
     best = int(np.argmin(costs))
     return Choice(tuple(grid.layouts[best].tolist()), float(costs[best]), len(costs))
 
 
-@lru_cache(maxsize=16)
-def _grid(attributes: int, chosen: tuple[int, ...], bits: int, masks: tuple[int, ...]) -> Grid:
-    some = _layouts(len(chosen), bits)
-    layouts = np.zeros((len(some), attributes), np.int64)
-    layouts[:, list(chosen)] = some
+@lru_cache(maxsize=64)
+def _grid(attributes: int, chosen: tuple[int, ...], bits: int, floor: int, masks: tuple[int, ...]) -> Grid:
+    some = _layouts(len(chosen), bits - floor * attributes)
+    layouts = np.full((len(some), attributes), floor)
+    layouts[:, list(chosen)] += some
     return Grid.of(layouts, attributes, masks)
 
 
@@ -90,22 +100,24 @@ def _compositions(parts: int, total: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def climb(workload: Workload, bits: int, kept: list[int] | None = None) -> Choice:
-    """From no bits, and from equal shares: the best step of one or two bits, until none pays; the better of the two."""
+def climb(workload: Workload, bits: int, kept: list[int] | None = None, floor: int = 0) -> Choice:
+    """From no bits but the floor, and from equal shares: the best step of one or two bits, until none pays; the better
+    of the two."""
     chosen = list(range(workload.attributes)) if kept is None else kept
     if not chosen:
-        none = (0,) * workload.attributes
+        none = (floor,) * workload.attributes
         return Choice(none, workload.cost(none), 1)
     steps = _steps(workload.attributes, chosen)
-    equal = np.zeros(workload.attributes, np.int64)
-    equal[chosen] = bits // len(chosen)
+    lowest = np.full(workload.attributes, floor)
+    equal = lowest.copy()
+    equal[chosen] += (bits - floor * workload.attributes) // len(chosen)
     weighed = 0
     best: Choice | None = None
-    for start in (np.zeros(workload.attributes, np.int64), equal):
+    for start in (lowest, equal):
         here, cost = start, workload.cost(start.tolist())
         while True:
             near = here + steps
-            near = near[(near >= 0).all(axis=1) & (near.sum(axis=1) <= bits)]
+            near = near[(near >= floor).all(axis=1) & (near.sum(axis=1) <= bits)]
             costs = workload.costs(near)
             weighed += len(near)
             k = int(np.argmin(costs))

@@ -1,9 +1,9 @@
 """The contract of an index tuner: watch probes, propose layouts, explain yourself; and tuners by name.
 
 A tuner is pure in its inputs (probes, facts, seed). It decides layouts and which slices move; indexes change cost,
-never results. Known names: `amri [assessment] [schedule] [migration]`, where parts left out are cdia-highest,
-continuous, all; `amri-paper ...`, with the paper's settings (section 9.6: cdia-highest, hybrid, nothing); `hashes K
-...`, K hash indexes instead of one bit-address index; `chaos`.
+never results. Known names: `amri [assessment] [schedule] [migration] [prices]`, where parts left out are cdia-highest,
+continuous, all, measured; `amri-paper ...`, with the paper's settings (section 9.6: cdia-highest, hybrid, nothing);
+`hashes K ...`, K hash indexes instead of one bit-address index; `chaos`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from typing import Any, Protocol
 from thalweg.errors import DefinitionError
 from thalweg.plan import Event
 from thalweg.plan.layout import Layout
+from thalweg.profile.indexprices import Prices
 from thalweg.profile.stemfacts import Probe, StemFacts
+
+PRICES = ("measured", "recorded")
+"""Where the prices of operations on an index come from."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,11 @@ class IndexTuner(Protocol):
     grain: int
     """Tuples that come between two observations, at least, and then up to the end of a turn of the inputs, in which each
     has had a batch; 0: it is told of every batch."""
+
+    @property
+    def tunings(self) -> int:
+        """Selections so far. What `explain` says holds until the next."""
+        ...
 
     @property
     def resting(self) -> bool:
@@ -103,6 +112,7 @@ class TunerName:
         parts: dict[str, str] = {}
         known: dict[str, list[str]] = {
             "assessment": list(ASSESSMENTS), "schedule": list(SCHEDULES), "migration": list(MIGRATIONS),
+            "prices": list(PRICES),
         }  # fmt: skip
         for word in rest:
             role = next((r for r, words in known.items() if word in words), None)
@@ -113,15 +123,19 @@ class TunerName:
         return cls(kind, number, parts)
 
 
-def make(name: str, seed: int = 0, **options: Any) -> IndexTuner:
-    """A fresh tuner by name."""
+def make(name: str, seed: int = 0, measured: Callable[[], Prices] | None = None, **options: Any) -> IndexTuner:
+    """A fresh tuner by name. `measured` tells the prices of this machine; without it, and for a name with `recorded`,
+    they are those recorded."""
     from thalweg.optimize.amri import PAPER, Amri
     from thalweg.optimize.chaos import ChaosTuner
 
     said = TunerName.parse(name)
     if said.kind == "chaos":
         return ChaosTuner(seed)
-    chosen: dict[str, Any] = {**(PAPER if said.kind == "amri-paper" else {}), **said.parts, **options}
+    chosen: dict[str, Any] = {**(PAPER if said.kind == "amri-paper" else {}), **said.parts}
+    if chosen.pop("prices", "measured") == "measured" and measured is not None:
+        chosen["prices"] = measured()
+    chosen |= options
     return Amri(name=name, hashes=said.number or None, seed=seed, **chosen)
 
 

@@ -81,7 +81,8 @@ def _experiment(
         panels=panels(),
         cast=tuple(c.name for c in contenders),
         notes=(
-            f"'{OURS}': ε = 0.002, θ = 0.01, a twentieth of the requests insured against scans, continuous, all.",
+            f"'{OURS}': ε = 0.002, θ = 0.01, a floor of three bits for each attribute, a hundredth of the requests insured "
+            "against scans, continuous, all.",
             "Throughput is results for each million units of work; curves end when the contender with the least work is done.",
         ),
     )
