@@ -22,7 +22,7 @@ app.add_typer(lab, name="lab")
 
 @app.command()
 def demo(
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller streams: a minute or two.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller streams: about a minute.")] = False,
     policy: Annotated[str, typer.Option(help="Who decides the orders.")] = "auto",
     only: Annotated[str | None, typer.Option(help="One part: flights or intrusions.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write the live view at its end to this SVG file.")] = None,

@@ -10,6 +10,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -28,6 +29,7 @@ from thalweg.demo.part import run as run_part
 from thalweg.demo.written import probe_work
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.query.inputs import micros
+from thalweg.spark.session import LOCAL
 from thalweg.watch.stop import Stop
 
 
@@ -39,12 +41,16 @@ class Size:
     every: int
     files: int
     rows: int
+    java: str = ""
+    """Options of the JVM."""
 
 
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that ends within a minute does not earn back what its optimizing compiler takes: a third of all the CPU time."""
 SIZES = {
     "full": Size(months=24, every=1, files=48, rows=10_000),
-    "quick": Size(months=8, every=4, files=16, rows=6_000),
-    "tiny": Size(months=4, every=28, files=8, rows=1_000),
+    "quick": Size(months=8, every=4, files=16, rows=6_000, java=BRIEF),
+    "tiny": Size(months=4, every=28, files=8, rows=1_000, java=BRIEF),
 }
 CELLS, LATENESS = 2, "1 hour"
 WIDTH = 118
@@ -56,26 +62,24 @@ def run(
 ) -> bool:  # fmt: skip
     """Run it all; True if each part gave the same rows both ways."""
     console = console or Console()
-    makers: dict[str, Callable[[SparkSession, Path, Size, str], Part]] = {
-        "flights": _flights,
-        "intrusions": _intrusions,
-    }
-    if only is not None and only not in makers:
-        raise DefinitionError(f"the demo has no part '{only}'", hint=did_you_mean(only, makers))
+    if only is not None and only not in PARTS:
+        raise DefinitionError(f"the demo has no part '{only}'", hint=did_you_mean(only, PARTS))
+    names = [n for n in PARTS if only in (None, n)]
     folder = Path(tempfile.mkdtemp(prefix="thalweg-demo-"))
     try:
         console.print("Starting Spark")
-        spark = api.session("thalweg-demo", log=folder / "spark.log")
+        with ThreadPoolExecutor(1) as meanwhile:
+            data = {n: meanwhile.submit(PARTS[n][0], folder / n, SIZES[size]) for n in names}
+            spark = _session(SIZES[size], folder / "spark.log")
         with Stop() as stop, warnings.catch_warnings():  # after Spark has set its own handler
             # Annotated functions are row functions here, which is what pyspark falls back to when it says this.
             warnings.filterwarnings("ignore", "Cannot infer the eval type", UserWarning)
             try:
                 done = []
-                for name, make in makers.items():
-                    if only in (None, name):
-                        part = make(spark, folder / name, SIZES[size], policy)
-                        console.print(part.what, highlight=False, soft_wrap=True)
-                        done.append(run_part(part, folder / name, console, stop))
+                for name in names:
+                    part = PARTS[name][1](spark, data[name].result(), policy)
+                    console.print(part.what, highlight=False, soft_wrap=True)
+                    done.append(run_part(part, folder / name, console, stop))
                 console.print(summary(done))
                 for name in (c.part.name for c in done):
                     page = api.query(name).report(Path(tempfile.gettempdir()) / f"thalweg-demo-{name}.html")
@@ -91,10 +95,24 @@ def run(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _flights(spark: SparkSession, folder: Path, size: Size, policy: str) -> Part:
+def _session(size: Size, log: Path) -> SparkSession:
+    options = f"{LOCAL['spark.driver.extraJavaOptions']} {size.java}"
+    # Workers of stateful operators are started without this setting; where all are, one process forks both kinds.
+    return api.session(
+        "thalweg-demo", log, spark_driver_extraJavaOptions=options,
+        spark_sql_execution_pyspark_udf_simplifiedTraceback_enabled="false",
+    )  # fmt: skip
+
+
+def _year(folder: Path, size: Size) -> tuple[flights.Year, list[int]]:
+    """The streams, and the probe work of the written order after each micro-batch."""
     year = flights.write(folder / "year", size.months, size.every)
+    return year, [work for work, _ in probe_work(year, CELLS, micros(LATENESS, "lateness"))]
+
+
+def _flights(spark: SparkSession, data: tuple[flights.Year, list[int]], policy: str) -> Part:
+    year, written = data
     tables = {n: spark.createDataFrame(t.to_pandas(), flights.TABLES[n]) for n, t in year.tables.items()}
-    written = [work for work, _ in probe_work(year, CELLS, micros(LATENESS, "lateness"))]
 
     def streams() -> dict[str, DataFrame]:
         reader = spark.readStream.option("maxFilesPerTrigger", flights.PER_BATCH)
@@ -126,9 +144,11 @@ def _flights(spark: SparkSession, folder: Path, size: Size, policy: str) -> Part
     return Part("flights", what, year.batches, thalweg, alone, calls, note)
 
 
-def _intrusions(spark: SparkSession, folder: Path, size: Size, policy: str) -> Part:
-    stream = intrusion.write(folder / "packets", size.files, size.rows)
+def _packets(folder: Path, size: Size) -> intrusion.Stream:
+    return intrusion.write(folder / "packets", size.files, size.rows)
 
+
+def _intrusions(spark: SparkSession, stream: intrusion.Stream, policy: str) -> Part:
     def source() -> DataFrame:
         reader = spark.readStream.schema(intrusion.SCHEMA).option("maxFilesPerTrigger", intrusion.PER_BATCH)
         return reader.parquet(str(stream.folder))
@@ -145,6 +165,13 @@ def _intrusions(spark: SparkSession, folder: Path, size: Size, policy: str) -> P
         "intrusions", what, -(-stream.files // intrusion.PER_BATCH), thalweg, lambda: chain(source()).select("id"),
         rows * len(intrusion.PREDICATES), note,
     )  # fmt: skip
+
+
+PARTS: dict[str, tuple[Callable[[Path, Size], Any], Callable[[SparkSession, Any, str], Part]]] = {
+    "flights": (_year, _flights),
+    "intrusions": (_packets, _intrusions),
+}
+"""How the data of each part is made, while Spark starts, and what is asked of it."""
 
 
 def chain(df: DataFrame) -> DataFrame:
