@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from html import unescape
 from io import StringIO
 
 import pyarrow as pa
@@ -118,16 +119,42 @@ def test_nothing_is_loaded_from_elsewhere(pages):
         assert not re.search(r"""(?:src|href)=|https?://|@import|url\(""", page.read_text())
 
 
+PHONE = """<!doctype html><body><iframe id="phone" width="390" height="844" style="border:0"></iframe><script>
+phone.onload = () => {
+  const page = phone.contentDocument.documentElement, wide = page.scrollWidth
+  document.documentElement.innerHTML = page.innerHTML
+  document.title = wide
+}
+phone.srcdoc = %s
+</script></body>"""
+"""Shows a page as wide as a phone is (a window of the browser can't be), and tells how wide it became."""
+
+
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
 @pytest.mark.parametrize("name", ["filter & report", "join report"])
-def test_a_browser_renders_it(pages, name, tmp_path):
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
-    done = subprocess.run([*command, pages[name].as_uri()], capture_output=True, text=True, timeout=120)
+def test_a_browser_renders_it_on_a_phone_with_the_numbers_of_the_events(pages, name, tmp_path):
+    (tmp_path / "phone.html").write_text(PHONE % json.dumps(pages[name].read_text()).replace("</", "<\\/"))
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         "--hide-scrollbars", "--dump-dom", (tmp_path / "phone.html").as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
     shown = re.sub(r"<script.*?</script>", "", done.stdout, flags=re.S)
     assert shown.count("<svg") >= 3
     assert shown.count("<polyline") >= 4
     assert "NaN" not in shown
-    assert data(done.stdout.replace('id="data"', "id='data'"))["facts"]["rows in"] > 0
+    assert int(re.search(r"<title>(\d+)</title>", shown)[1]) <= 390  # wide things scroll inside, the page does not
+    events = tw.query(name).events()
+    table = re.search(r'<table id="events">(.*?)</table>|None: the query ran as written', shown, re.S)[1] or ""
+    rows = [[unescape(c) for c in re.findall(r"<td>(.*?)</td>", row)] for row in table.split("<tr>")[2:]]
+    assert [row[2:] for row in rows] == events[["kind", "after", "why"]].values.tolist()
+    changed = events[(events.before != events.after) & events.batch.notna()]
+    assert shown.count('class="mark"') % max(changed.batch.nunique(), 1) == 0
+    facts = data(done.stdout.replace('id="data"', "id='data'"))["facts"]
+    cards = re.findall(r"<div><b>([\d,]+)</b>", shown)
+    assert [facts["rows in"], facts["results" if name == "join report" else "rows out"]] == [
+        int(n.replace(",", "")) for n in cards[:2]
+    ]
 
 
 def test_metrics_tell_the_same(pages):

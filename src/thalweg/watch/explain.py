@@ -49,7 +49,7 @@ def _classes(s: Summary) -> list[str]:
     return lines
 
 
-def _classes_html(s: Summary) -> str:
+def _classes_html(s: Summary, picture: bool) -> str:
     if not s.classes:
         return ""
     names = [p.name for p in s.predicates]
@@ -60,9 +60,10 @@ def _classes_html(s: Summary) -> str:
         for c in s.classes
     )
     tree = f"<pre style='margin:.5em 0'>{escape(s.tree)}</pre>" if s.tree else ""
+    drawn = sankey(s.classes, names) if picture else ""
     return (
         "<table><thead><tr><th style='text-align:left'>class</th><th>share</th><th>work a tuple</th>"
-        f"<th style='text-align:left'>route</th></tr></thead><tbody>{rows}</tbody></table>{tree}{sankey(s.classes, names)}"
+        f"<th style='text-align:left'>route</th></tr></thead><tbody>{rows}</tbody></table>{tree}{drawn}"
     )
 
 
@@ -122,8 +123,8 @@ def _table(s: Summary) -> list[str]:
     ]
 
 
-def html(s: Summary) -> str:
-    """A small self-contained block for notebooks."""
+def html(s: Summary, *, picture: bool = True) -> str:
+    """A small self-contained block for notebooks; `picture` draws the classes, where there are some."""
     head = "".join(f"<th style='text-align:{'left' if i < 2 else 'right'}'>{h}</th>" for i, h in enumerate(HEADERS))
     body = "".join(
         "<tr>"
@@ -139,6 +140,6 @@ def html(s: Summary) -> str:
     change = f"<div><b>to change</b> {escape(s.to_change)}</div>" if s.to_change else ""
     return (
         f"<div><h4 style='margin:0'>{escape(s.name)} <small>policy {escape(s.policy)}, {s.rows_in:,} rows in, "
-        f"{s.rows_out:,} out</small></h4>{routes}<div><b>why</b> {escape(s.why)}</div>{change}{_classes_html(s)}"
+        f"{s.rows_out:,} out</small></h4>{routes}<div><b>why</b> {escape(s.why)}</div>{change}{_classes_html(s, picture)}"
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><div>{escape(savings(s))}</div></div>"
     )

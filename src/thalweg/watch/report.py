@@ -17,6 +17,8 @@ import pandas as pd
 
 from thalweg.watch import explain, svg
 from thalweg.watch.explain import brief
+from thalweg.watch.sankey import sankey
+from thalweg.watch.summary import Summary
 
 if TYPE_CHECKING:
     from thalweg.watch.handle import QueryHandle
@@ -82,12 +84,19 @@ def _filters(handle: QueryHandle) -> tuple[str, dict[str, Any]]:
     if len(stats):
         stats = stats.assign(x=_moments(stats))
         colours = {n: k for k, n in enumerate(names)}
-        drawn = [] if s.classes else _route_now(stats, names, colours)  # classes have a diagram of their own below
-        parts += ["<h2>The route now</h2>", *drawn]
+        drawn = [_classes(s)] if s.classes else _route_now(stats, names, colours)
+        parts += [f"<h2>The {'routes' if s.classes else 'route'} now</h2>", *drawn]
         parts.append(f"<p>{escape(s.why)}. {escape(s.to_change)}</p>")
         parts += ["<h2>Over time</h2>", *_filter_times(stats, names, handle.events())]
-    parts += ["<h2>Predicates</h2>", explain.html(s)]
+    parts += ["<h2>Predicates</h2>", f"<div class='scroll'>{explain.html(s, picture=False)}</div>"]
     return "".join(parts), facts
+
+
+def _classes(s: Summary, whose: str = "") -> str:
+    """Each class of tuples along its own route."""
+    drawn = sankey(s.classes, [brief(p.name) for p in s.predicates])
+    caption = f"<figcaption>tuples{whose} in the newest batch, each class on its route</figcaption>"
+    return f"<figure>{caption}<div class='scroll'>{drawn}</div></figure>" if drawn else ""
 
 
 def _moments(stats: pd.DataFrame) -> pd.Series[Any]:
@@ -129,7 +138,7 @@ def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFram
     orders = [(float(x), str(r).split(" → ")) for x, r in zip(busiest["x"], busiest["route"], strict=True)]
     return [
         svg.places(orders, names, label=f"place of each predicate{whose} in the order"),
-        svg.lines(calls, marks=marks, label=f"predicate calls a row{whose}"),
+        svg.lines(calls, marks=marks, bounds=["Spark's chain"], label=f"predicate calls a row{whose}"),
         svg.lines(rates, marks=marks, share=True, label=f"share of the rows{whose} that get there which pass"),
         svg.lines(costs, marks=marks, label=f"microseconds a call{whose}"),
     ]
@@ -175,12 +184,13 @@ def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
 def _routes(handle: JoinHandle) -> list[str]:
     """For each stream its tuples of the newest batch through filters and stems."""
     drawn = []
-    windows = {i.alias: i.window for i in handle.summary().inputs}
+    inputs = handle.summary().inputs
+    windows = {i.alias: i.window for i in inputs}
     for alias, rows in handle.flows().groupby("input", sort=False):
         stations = [(brief(str(n)), float(c)) for n, c in zip(rows["operator"], rows["came"], strict=True)]
         label = f"tuples of {alias} [{windows[str(alias)]}] in the newest batch: through filters, then stems"
         drawn.append(svg.flow(stations, float(rows["left"].iloc[-1]), label=label))
-    return drawn
+    return drawn + [_classes(i.filters, f" of {i.alias}") for i in inputs if i.filters is not None]
 
 
 def _layout_times(layouts: pd.DataFrame) -> list[str]:
@@ -215,7 +225,8 @@ def _join_times(stats: pd.DataFrame, events: pd.DataFrame) -> list[str]:
         x = float(str(batch))
         state["stored"].append((x, float(rows["stored"].sum())))
         state["needed by windows"].append((x, float(rows["needed"].sum())))
-    drawn.append(svg.lines(state, marks=marks, label="rows of state, and the fewest that the windows need"))
+    words = "rows of state, and the fewest that the windows need"
+    drawn.append(svg.lines(state, marks=marks, bounds=["needed by windows"], label=words))
     work = {}
     for name, rows in stats.groupby("input"):
         totals = rows.groupby("batch")[["work", "profiling work", "rows in"]].sum().sort_index()
@@ -238,8 +249,12 @@ def _join_times(stats: pd.DataFrame, events: pd.DataFrame) -> list[str]:
 
 
 def _marks(events: pd.DataFrame) -> list[tuple[float, str]]:
-    known = events[events["batch"].notna()]
-    return [(float(str(e.batch)), f"{e.kind}: {e.after} ({e.why})") for e in known.itertuples()]
+    """The batches in which a plan changed, with all that changed in them."""
+    changes = events[events["batch"].notna() & (events["before"] != events["after"])]
+    told: dict[float, list[str]] = {}
+    for e in changes.itertuples():
+        told.setdefault(float(str(e.batch)), []).append(f"{e.kind}: {e.after} ({e.why})")
+    return [(batch, "\n".join(words)) for batch, words in told.items()]
 
 
 def _cards(cards: Sequence[tuple[str, str]]) -> str:

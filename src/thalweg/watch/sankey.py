@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from html import escape
 
 from thalweg.watch.summary import ClassSummary
+from thalweg.watch.svg import short
 
 WIDTH, LANE, GAP, TEXT = 720, 64, 26, 150
 COLOURS = ("#3b7dd8", "#d1793b", "#3fa66b", "#b0508f", "#8a7a2d", "#5f63c9", "#c24f4f", "#3f9aa6")
@@ -51,7 +52,7 @@ def _lane(c: ClassSummary, names: Sequence[str], top: float, scale: float) -> li
             f"V{middle + after / 2:.1f} C{x + step / 2:.1f},{middle + after / 2:.1f} {x + step / 2:.1f},"
             f'{middle + before / 2:.1f} {x:.1f},{middle + before / 2:.1f} Z" fill="{colour}" fill-opacity="0.55">'
             f"<title>{escape(title)}</title></path>"
-            f'<text x="{x + 2:.1f}" y="{top + LANE + 10:.1f}" fill="{colour}">{escape(names[op][:18])}</text>'
+            f'<text x="{x + 2:.1f}" y="{top + LANE + 10:.1f}" fill="{colour}">{escape(short(names[op], step, 6.5))}</text>'
         )
         came = left
     parts.append(

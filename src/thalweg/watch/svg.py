@@ -12,15 +12,16 @@ from html import escape
 from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 720, 240
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 26
+LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 36
 COLOURS = 8
 Points = Sequence[tuple[float, float]]
 
 
 def lines(
     series: Mapping[str, Points], *, marks: Sequence[tuple[float, str]] = (), share: bool = False, label: str = "",
+    bounds: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """A line for each series; `marks` are vertical lines with a title."""
+    """A line for each series, dashed for those that bound the others; `marks` are vertical lines with a title."""
     xs = [x for points in series.values() for x, _ in points]
     ys = [y for points in series.values() for _, y in points]
     if not xs:
@@ -29,7 +30,8 @@ def lines(
     parts = [*frame.axes(share), *(frame.mark(x, title) for x, title in marks if frame.x0 <= x <= frame.x1)]
     for k, (name, points) in enumerate(series.items()):
         path = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points)
-        parts.append(f'<polyline class="line s{k % COLOURS}" points="{path}"/>')
+        dashed = " dashed" if name in bounds else ""
+        parts.append(f'<polyline class="line{dashed} s{k % COLOURS}" points="{path}"/>')
         for x, y in points if len(points) <= 80 else ():
             parts.append(
                 f'<circle class="dot s{k % COLOURS}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="2.5">'
@@ -45,7 +47,7 @@ def places(orders: Sequence[tuple[float, Sequence[str]]], names: Sequence[str], 
     rows = max(len(names), 1)
     height = 30 * rows + TOP + BOTTOM
     x0, x1 = orders[0][0], orders[-1][0]
-    frame = _Frame(x0, x1, 0.5, rows + 0.5, height=height, down=True)
+    frame = _Frame(x0, x1, 0.5, rows + 0.5, height=height, down=True, inset=0.5 if x0 == x1 else 0.0)
     parts = [
         f'<text class="tick" x="{LEFT - 8}" y="{frame.y(k + 1) + 4:.1f}" text-anchor="end">{k + 1}.</text>'
         for k in range(rows)
@@ -53,6 +55,8 @@ def places(orders: Sequence[tuple[float, Sequence[str]]], names: Sequence[str], 
     parts += frame.below()
     for k, name in enumerate(names):
         points = [(x, order.index(name) + 1) for x, order in orders if name in order]
+        if x0 == x1:  # a single batch: a short line, for a point draws nothing
+            points = [(x + d, y) for x, y in points for d in (-0.25, 0.25)]
         path = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points)
         parts.append(
             f'<polyline class="line wide s{k % COLOURS}" points="{path}"><title>{escape(name)}</title></polyline>'
@@ -85,37 +89,36 @@ def stacked(rows: Sequence[tuple[float, Mapping[str, float]]], *, unit: str = ""
 def flow(
     stations: Sequence[tuple[str, float]], out: float, *, label: str = "", colours: Mapping[str, int] | None = None
 ) -> str:
-    """Tuples along a route: a band as wide as the rows that come to each operator, and what leaves at the end."""
+    """Tuples along a route: a band as wide as the rows that come to each operator, and what leaves at the end.
+
+    Names and numbers stand below the picture, in the order of the route, so that long ones have room on a phone too.
+
+    >>> flow([("far", 10.0), ("late", 4.0)], 1.0).count("<path"), flow([], 0.0)
+    (2, '')
+    """
     if not stations:
         return ""
     whole = max([rows for _, rows in stations] + [out, 1.0])
-    height, most = 150, 84.0
-    step = (WIDTH - 20) / (len(stations) + 0.6)
-    middle = height / 2 - 8
+    most, middle, height = 84.0, 52.0, 104
+    step = (WIDTH - 20) / len(stations)
     thick = [max(rows / whole * most, 1.0) for _, rows in stations] + [max(out / whole * most, 0.5 if out else 0.0)]
-    parts = []
+    parts, below = [], []
     for k, (name, rows) in enumerate(stations):
         x, nxt = 10 + k * step, 10 + (k + 1) * step
         a, b = thick[k] / 2, thick[k + 1] / 2
         bend = (x + nxt) / 2
+        colour = (colours or {}).get(name, k) % COLOURS
+        told = f"{escape(name)}: {number(rows)} rows"
         parts.append(
             f'<path class="band" d="M{x:.1f},{middle - a:.1f} C{bend:.1f},{middle - a:.1f} {bend:.1f},{middle - b:.1f} '
             f"{nxt:.1f},{middle - b:.1f} L{nxt:.1f},{middle + b:.1f} C{bend:.1f},{middle + b:.1f} {bend:.1f},{middle + a:.1f} "
-            f'{x:.1f},{middle + a:.1f} Z"/>'
-        )
-        colour = (colours or {}).get(name, k) % COLOURS
-        parts.append(
+            f'{x:.1f},{middle + a:.1f} Z"><title>{told}</title></path>'
             f'<rect class="station s{colour}" x="{x:.1f}" y="{middle - most / 2 - 6:.1f}" width="5" '
-            f'height="{most + 12:.1f}" rx="2"/><text class="name" x="{x + 10:.1f}" y="{height - 16}">'
-            f"{escape(_short(name, step))}<title>{escape(name)}</title></text>"
-            f'<text class="tick" x="{x + 10:.1f}" y="{height - 3}">{number(rows)} rows</text>'
+            f'height="{most + 12:.1f}" rx="2"><title>{told}</title></rect>'
         )
-    end = 10 + len(stations) * step
-    parts.append(
-        f'<text class="name" x="{end + 4:.1f}" y="{height - 16}">out</text>'
-        f'<text class="tick" x="{end + 4:.1f}" y="{height - 3}">{number(out)}</text>'
-    )
-    return _figure(parts, label, "", height)
+        below.append(f'<span><i class="s{colour}"></i>{escape(name)} <b>{number(rows)}</b></span>')
+    below.append(f"<span>out <b>{number(out)}</b></span>")
+    return _figure(parts, label, f'<div class="legend route">{"".join(below)}</div>', height)
 
 
 def lanes(rows: Mapping[str, Sequence[tuple[float, str]]], *, label: str = "") -> str:
@@ -135,7 +138,7 @@ def lanes(rows: Mapping[str, Sequence[tuple[float, str]]], *, label: str = "") -
     for lane, (name, points) in enumerate(known.items()):
         y = frame.y(lane) + 4
         parts.append(
-            f'<text class="tick" x="{LEFT - 8}" y="{y + 15:.1f}" text-anchor="end">{escape(_short(name, LEFT))}</text>'
+            f'<text class="tick" x="{LEFT - 8}" y="{y + 15:.1f}" text-anchor="end">{escape(short(name, LEFT))}</text>'
         )
         starts = [k for k, (_, v) in enumerate(points) if k == 0 or v != points[k - 1][1]]
         for k, end in zip(starts, [*starts[1:], len(points)], strict=True):
@@ -145,7 +148,7 @@ def lanes(rows: Mapping[str, Sequence[tuple[float, str]]], *, label: str = "") -
             parts.append(
                 f'<rect class="bar s{colours[value]}" x="{left:.1f}" y="{y:.1f}" width="{max(right - left - 1, 1):.1f}" '
                 f'height="24" rx="3" opacity="0.5"><title>{escape(f"{name} from batch {points[k][0]:g}: {value}")}</title></rect>'
-                f'<text class="tick lane" x="{left + 6:.1f}" y="{y + 16:.1f}">{escape(_short(value, right - left))}</text>'
+                f'<text class="tick lane" x="{left + 6:.1f}" y="{y + 16:.1f}">{escape(short(value, right - left))}</text>'
             )
     return _figure(parts, label, "", height)
 
@@ -207,7 +210,7 @@ class _Frame:
         return parts + self.below()
 
     def below(self) -> list[str]:
-        y = self.height - 8
+        y = self.height - 12
         inside = sorted({ceil(self.x0), round((self.x0 + self.x1) / 2), floor(self.x1)})
         return [
             f'<text class="tick" x="{self.x(v):.1f}" y="{y}" text-anchor="{_anchor(self.x(v))}">batch {v:g}</text>'
@@ -239,8 +242,13 @@ def _anchor(x: float) -> str:
     return "end" if x > WIDTH - 40 else "middle"
 
 
-def _short(name: str, width: float) -> str:
-    most = max(int(width / 8) - 1, 4)
+def short(name: str, width: float, letter: float = 8) -> str:
+    """As much of a name as fits; a title tells the rest.
+
+    >>> short("known_signature", 72), short("beacon", 72)
+    ('known_s…', 'beacon')
+    """
+    most = max(int(width / letter) - 1, 4)
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
