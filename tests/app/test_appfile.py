@@ -1,4 +1,4 @@
-"""Application files: what is read, and what is said of thirty ways to get one wrong, each with line and remedy."""
+"""Application files: what is read, and what is said of forty ways to get one wrong: line, remedy, exit code 2."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from thalweg.app.appfile import AppError, read
+from thalweg.app.appfile import read
 from thalweg.app.lines import line_of
 from thalweg.cli import app as command
 
 GOOD = '''\
 checkpoint = "out/checkpoints"
-
+metrics = 0
 [spark]
 "spark.sql.shuffle.partitions" = 2
 
@@ -56,8 +56,9 @@ def write(tmp_path, text):
     (tmp_path / "judges.py").write_text("def odd(id): return id % 2 == 1\nlimit = 3\n")
     (tmp_path / "broken.py").write_text("import nosuchthing\n")
     (tmp_path / "failing.py").write_text("1 / 0\n")
+    (tmp_path / "ending.py").write_text("raise SystemExit(3)\n")
     path = tmp_path / "app.toml"
-    path.write_text(text)
+    path.write_text(text, "utf-8", "surrogateescape")
     return path
 
 
@@ -69,7 +70,7 @@ def test_a_good_file_is_read(tmp_path):
     assert app.tables["sites"].path == "/data/sites.csv"
     assert app.loaded["odd"](3)
     assert app.spark == {"spark.sql.shuffle.partitions": "2"}
-    assert app.checkpoint == tmp_path / "out/checkpoints"
+    assert (app.checkpoint, app.metrics) == (tmp_path / "out/checkpoints", ("127.0.0.1", 0))
     few, joined = app.queries.values()
     assert (few.source, few.where, few.policy, few.trigger) == ("clicks", ("odd(id)", "id > 3"), "auto", "0 seconds")
     assert (joined.cells, joined.policy, joined.sink.format, joined.sink.mode) == (2, "agreedy", "console", "append")
@@ -86,9 +87,9 @@ BAD = {
     "no path": ('path = "clicks"\n', "", 6, "needs 'path'", "relative to this file"),
     "no schema": ('schema = "ts timestamp, id long"\n', "", 6, "needs 'schema'", "ts timestamp"),
     "no duration": ('"2 seconds"', '"2 secs ago"', 11, "lateness '2 secs ago' is no duration", "'10 minutes'"),
-    "lateness without time": ('time = "ts"\n', "", 6, "need 'time'", None),
-    "a number for text": ('format = "rate"', "format = 7", 15, "'format' must be text, not a whole number", None),
-    "an option that is a table": ("multiLine = true", "multiLine = {}", 12, "option 'multiLine' must be text", None),
+    "lateness without time": ('time = "ts"\n', "", 6, "need 'time'", 'time = "ts"'),
+    "a number for text": ('format = "rate"', "format = 7", 15, "'format' must be text, not a whole number", 'format = "text"'),
+    "an option that is a table": ("multiLine = true", "multiLine = {}", 12, "option 'multiLine' must be text", "flat options"),
     "a table with time": ('path = "/data/sites.csv"', 'path = "x"\ntime = "ts"', 20, "a table has no 'time'", "[streams.sites]"),
     "a table named like a stream": ("[tables.sites]", "[tables.clicks]", 17, "'clicks' is a stream already", "names are shared"),
     "a bad name": ("[streams.ticks]", "[streams.my-ticks]", 14, "'my-ticks' can't be a name", "letters, digits"),
@@ -96,25 +97,31 @@ BAD = {
     "no module:name": ('"judges:odd"', '"judges.odd"', 22, 'must be "module:name"', "beside this file"),
     "no such module": ('"judges:odd"', '"juges:odd"', 22, "no module 'juges'", "juges.py beside app.toml"),
     "no such function": ('"judges:odd"', '"judges:ood"', 22, "'judges' has no 'ood'", "did you mean 'odd'"),
-    "not a function": ('"judges:odd"', '"judges:limit"', 22, "not a function", None),
+    "not a function": ('"judges:odd"', '"judges:limit"', 22, "not a function", "called with columns"),
     "a module that needs another": ('"judges:odd"', '"broken:odd"', 22, "No module named 'nosuchthing'", "install"),
-    "a module that raises": ('"judges:odd"', '"failing:odd"', 22, "ZeroDivisionError", None),
-    "a function named like a table": ("odd = ", "sites = ", 22, "'sites' is a stream or a table already", None),
+    "a module that raises": ('"judges:odd"', '"failing:odd"', 22, "ZeroDivisionError", 'import failing'),
+    "a function named like a table": ("odd = ", "sites = ", 22, "'sites' is a stream or a table already", "another name"),
     "from an unknown stream": ('from = "clicks"', 'from = "click"', 25, "no stream 'click'", "did you mean 'clicks'"),
     "both sql and from": ('from = "clicks"', 'from = "clicks"\nsql = "SELECT 1"', 26, "both 'sql' and 'from'", "either"),
     "neither sql nor from": ('from = "clicks"\n', "", 24, "neither 'sql' nor 'from'", "either"),
     "where beside sql": ('policy = "agreedy"', 'where = ["x"]', 34, "'where' goes with 'from'", "WHERE"),
     "no such policy": ('"agreedy"', '"greedy"', 34, "no policy 'greedy'", "did you mean 'agreedy'"),
-    "no cells": ("cells = 2", "cells = 0", 35, "at least 1", None),
-    "cells of a filter": ('from = "clicks"', 'from = "clicks"\ncells = 2', 26, "a filter has none", None),
+    "no cells": ("cells = 2", "cells = 0", 35, "at least 1", "as many as cores"),
+    "cells of a filter": ('from = "clicks"', 'from = "clicks"\ncells = 2', 26, "a filter has none", "leave it out"),
     "a bad trigger": ('"available now"', '"now"', 36, "trigger 'now' is no duration", "available now"),
     "no sink": ('sink = { format = "console" }\n', "", 29, "'sink' is missing", 'format = "parquet"'),
-    "a sink without a path": (', path = "out/few" }', " }", 27, "needs 'path'", None),
+    "a sink without a path": (', path = "out/few" }', " }", 27, "needs 'path'", 'path = "out/few"'),
     "a bad mode": ('format = "console" }', 'format = "console", mode = "apend" }', 37, "no output mode 'apend'", "'append'"),
     "two queries, one folder": (
         'sink = { format = "console" }', 'sink = { format = "parquet", path = "out/few" }', 37, "writes where 'few' does", "own"
     ),
     "nothing to restart from": ('checkpoint = "out/checkpoints"\n', "", 26, "no 'checkpoint'", "restart"),
+    "a module that ends the program": ('"judges:odd"', '"ending:odd"', 22, "SystemExit: 3", "import ending"),
+    "no port": ("metrics = 0", 'metrics = "everywhere"', 2, "'everywhere' is no port", "9108"),
+    "a port out of reach": ("metrics = 0", "metrics = 99999", 2, "'99999' is no port", "9108"),
+    "true for a port": ("metrics = 0", "metrics = true", 2, "'metrics' must be a whole number or text", "9108"),
+    "a list of numbers": ('"odd(id)", "id > 3"', '"odd(id)", 3', 26, "list of texts, and holds a whole number", "quotes"),
+    "not UTF-8": ("checkpoint =", "# caf\udce9\ncheckpoint =", 1, "not UTF-8", "save the file"),
     "nested spark settings": ('"spark.sql.shuffle.partitions" = 2', "sql.shuffle.partitions = 2", 4, "'sql' is a table", "quotes"),
 }  # fmt: skip
 
@@ -123,13 +130,12 @@ BAD = {
 def test_a_bad_file_is_told_with_line_and_remedy(tmp_path, kind):
     good, bad, line, message, remedy = BAD[kind]
     assert GOOD.count(good) == 1
-    path = write(tmp_path, GOOD.replace(good, bad))
-    with pytest.raises(AppError) as raised:
-        read(path)
-    assert raised.value.message.startswith(f"app.toml:{line}: "), raised.value.message
-    assert message in raised.value.message
-    if remedy is not None:
-        assert remedy in str(raised.value.hint)
+    done = CliRunner().invoke(command, ["explain", str(write(tmp_path, GOOD.replace(good, bad)))])
+    told = re.fullmatch(r"thalweg: app\.toml:(\d+): (.*)\n  hint: (.*)\n", done.stderr)
+    assert told, done.stderr
+    assert (done.exit_code, int(told[1])) == (2, line)
+    assert message in told[2]
+    assert remedy in told[3]
 
 
 def test_the_command_says_it_without_a_traceback(tmp_path):

@@ -88,6 +88,8 @@ class App:
     tables: Mapping[str, Source]
     functions: Mapping[str, str]
     queries: Mapping[str, AppQuery]
+    metrics: tuple[str, int] | None = None
+    """Address and port where Prometheus finds them."""
     loaded: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
 
     def fault(self, path: Sequence[str], message: str, hint: str | None = None) -> AppError:
@@ -100,7 +102,11 @@ def read(path: Path) -> App:
     """Read and check a file; AppError with the line of the first fault."""
     if not path.is_file():
         raise AppError(f"no file '{path}'", hint="'thalweg init' writes an example")
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise AppError(f"{path.name}:{line}: not UTF-8 text", hint="save the file as UTF-8") from None
     try:
         whole = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -124,7 +130,7 @@ class _Section:
         self.values: dict[str, Any] = dict(values)
         self._known: list[str] = []
 
-    def fault(self, key: str, message: str, hint: str | None = None) -> NoReturn:
+    def fault(self, key: str, message: str, hint: str | None) -> NoReturn:
         self.reader.fault((*self.path, key), f"{self.what}: {message}", hint)
 
     def take(self, key: str, kind: type | tuple[type, ...], default: Any = None, *, needed: str | None = None) -> Any:
@@ -137,21 +143,22 @@ class _Section:
         wrong = isinstance(value, bool) and kind is not bool and bool not in (kind if isinstance(kind, tuple) else ())
         if wrong or not isinstance(value, kind):
             wanted = " or ".join(_NAMES[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
-            self.fault(key, f"'{key}' must be {wanted}, not {_kind(value)}")
+            self.fault(key, f"'{key}' must be {wanted}, not {_kind(value)}", f"for example {key} = {_EXAMPLES[kind]}")
         return value
 
     def options(self, key: str) -> dict[str, str]:
         given = self.take(key, dict, {})
         for name, value in given.items():
             if not isinstance(value, str | int | float | bool):
-                self.fault(key, f"option '{name}' must be text, a number or true/false, not {_kind(value)}")
+                self.fault(key, f"option '{name}' must be text, a number or true/false, not {_kind(value)}",
+                           "Spark takes flat options; a name with dots goes in quotes")  # fmt: skip
         return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
 
     def texts(self, key: str) -> tuple[str, ...]:
         given = self.take(key, list, [])
         for value in given:
             if not isinstance(value, str):
-                self.fault(key, f"'{key}' is a list of texts, and holds {_kind(value)}")
+                self.fault(key, f"'{key}' is a list of texts, and holds {_kind(value)}", "put each in quotes")
         return tuple(given)
 
     def duration(self, key: str, default: str | int | None) -> str | int | None:
@@ -173,12 +180,13 @@ class _Reader:
         self.path, self.text = path, text
         self.folder = path.resolve().parent
 
-    def fault(self, path: Sequence[str], message: str, hint: str | None = None) -> NoReturn:
+    def fault(self, path: Sequence[str], message: str, hint: str | None) -> NoReturn:
         raise AppError(f"{self.path.name}:{line_of(self.text, tuple(path))}: {message}", hint=hint)
 
     def app(self, whole: dict[str, Any]) -> App:
         top = _Section(self, whole, (), "the file")
         checkpoint = top.take("checkpoint", str)
+        metrics = self.metrics(top)
         spark = _Section(self, top.take("spark", dict, {}), ("spark",), "[spark]")
         streams = {n: self.stream(n, v) for n, v in self.named(top, "streams").items()}
         tables = {n: self.table(n, v) for n, v in self.named(top, "tables").items()}
@@ -207,8 +215,19 @@ class _Reader:
         return App(
             self.path, self.text, self.folder / checkpoint if checkpoint else None,
             {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in spark.values.items()},
-            streams, tables, functions, made, loaded,
+            streams, tables, functions, made, metrics, loaded,
         )  # fmt: skip
+
+    def metrics(self, top: _Section) -> tuple[str, int] | None:
+        given = top.take("metrics", (int, str))
+        if given is None:
+            return None
+        address, _, port = str(given).rpartition(":")
+        if not port.isdecimal() or int(port) > 65535 or (isinstance(given, str) and not address):
+            top.fault(
+                "metrics", f"'{given}' is no port", 'a port of this machine, 9108, or "0.0.0.0:9108" for others too'
+            )
+        return address or "127.0.0.1", int(port)
 
     def named(self, top: _Section, key: str) -> dict[str, Any]:
         given = top.take(key, (dict, list), {})
@@ -243,7 +262,7 @@ class _Reader:
         lateness = section.duration("lateness", 0)
         idle = section.duration("idle", None)
         if time is None and (lateness or idle is not None):
-            section.fault("time", "'lateness' and 'idle' need 'time', the column that holds a tuple's time")
+            section.fault("time", "'lateness' and 'idle' need 'time'", 'name the column of its time: time = "ts"')
         section.done()
         return StreamSource(name, time=time, lateness=lateness or 0, idle=idle, **common)
 
@@ -261,7 +280,9 @@ class _Reader:
             self.fault(("functions", name), f"function '{name}' must be \"module:name\", not {_kind(target)}",
                        "a module beside this file, or an installed one")  # fmt: skip
         if name in taken:
-            self.fault(("functions", name), f"'{name}' is a stream or a table already")
+            self.fault(
+                ("functions", name), f"'{name}' is a stream or a table already", "give the function another name"
+            )
 
     def load(self, name: str, target: str) -> Callable[..., Any]:
         module, _, attribute = target.partition(":")
@@ -274,10 +295,9 @@ class _Reader:
                            "install what it needs")  # fmt: skip
             self.fault(("functions", name), f"function '{name}': no module '{module}'",
                        f"expected {module}.py beside {self.path.name}, or an installed module")  # fmt: skip
-        except Exception as error:
-            self.fault(
-                ("functions", name), f"function '{name}': importing '{module}' failed: {type(error).__name__}: {error}"
-            )
+        except (Exception, SystemExit) as error:
+            self.fault(("functions", name), f"function '{name}': importing '{module}' failed: {type(error).__name__}: {error}",
+                       f"'python -c \"import {module}\"' in this folder shows where")  # fmt: skip
         for part in attribute.split("."):
             if not hasattr(found, part):
                 public = [n for n in dir(found) if not n.startswith("_")]
@@ -286,7 +306,8 @@ class _Reader:
                 )
             found = getattr(found, part)
         if not callable(found):
-            self.fault(("functions", name), f"function '{name}': '{target}' is {_kind(found)}, not a function")
+            self.fault(("functions", name), f"function '{name}': '{target}' is {_kind(found)}, not a function",
+                       f"name something in {module} that can be called with columns")  # fmt: skip
         made: Callable[..., Any] = found
         return made
 
@@ -320,9 +341,11 @@ class _Reader:
             section.fault("policy", f"no policy '{policy}'", did_you_mean(policy, optimize.names()))
         cells = section.take("cells", int)
         if cells is not None and cells < 1:
-            section.fault("cells", f"'cells' must be at least 1, not {cells}")
+            section.fault(
+                "cells", f"'cells' must be at least 1, not {cells}", "as many as cores; without it Spark tells"
+            )
         if cells is not None and sql is None:
-            section.fault("cells", "'cells' goes with 'sql': a filter has none")
+            section.fault("cells", "'cells' goes with 'sql': a filter has none", "leave it out")
         trigger = self.trigger(section)
         sink = self.sink(section, name)
         seed = section.take("seed", int)
@@ -348,7 +371,7 @@ class _Reader:
         format = inner.take("format", str, needed='for example format = "parquet" or "console"')
         path = inner.take("path", str)
         if path is None and format in ("parquet", "json", "csv", "orc", "delta", "avro"):
-            inner.fault("path", f"a sink of format '{format}' needs 'path'")
+            inner.fault("path", f"a sink of format '{format}' needs 'path'", f'for example path = "out/{name}"')
         mode = inner.take("mode", str, "append")
         if mode not in MODES:
             inner.fault("mode", f"no output mode '{mode}'", did_you_mean(mode, MODES))
@@ -371,6 +394,10 @@ class _Reader:
         return path if "://" in path or Path(path).is_absolute() else str(self.folder / path)
 
 
+_EXAMPLES: dict[type | tuple[type, ...], str] = {
+    str: '"text"', int: "2", dict: '{ name = "value" }', list: '["one", "two"]', (int, str): '9108 or "0.0.0.0:9108"',
+    (dict, list): "a section of its own",
+}  # fmt: skip
 _NAMES = {str: "text", int: "a whole number", dict: "a table", list: "a list", bool: "true or false", float: "a number"}
 
 

@@ -7,6 +7,8 @@ the next run goes on from there.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,8 +28,13 @@ def run(path: Path, *, only: tuple[str, ...] = (), watch: bool = False, console:
     console = console or Console()
     app = read(path)
     chosen = _chosen(app, only)
+    with _metrics(app, console):
+        return _run(app, chosen, watch, console)
+
+
+def _run(app: App, chosen: list[AppQuery], watch: bool, console: Console) -> int:
     console.print(f"[dim]starting Spark for {len(chosen)} {'query' if len(chosen) == 1 else 'queries'}[/dim]")
-    log = Path(tempfile.gettempdir()) / f"thalweg-{path.stem}-spark.log" if watch and console.is_terminal else None
+    log = Path(tempfile.gettempdir()) / f"thalweg-{app.path.stem}-spark.log" if watch and console.is_terminal else None
     if log is not None:
         console.print(f"[dim]Spark's own messages go to {log}[/dim]", highlight=False, soft_wrap=True)
     spark = build.session(app, log)
@@ -45,6 +52,21 @@ def run(path: Path, *, only: tuple[str, ...] = (), watch: bool = False, console:
             return 130 if stopped else 1 if failed else 0
         finally:
             _end(spark, running)
+
+
+@contextmanager
+def _metrics(app: App, console: Console) -> Iterator[None]:
+    """Served while inside, where the file asks for it."""
+    if app.metrics is None:
+        yield
+        return
+    address, port = app.metrics
+    serving = api.metrics(port, address)
+    console.print(f"[dim]metrics at http://{address}:{serving.port}/metrics[/dim]", highlight=False, soft_wrap=True)
+    try:
+        yield
+    finally:
+        serving.close()
 
 
 def explain(path: Path, *, only: tuple[str, ...] = (), console: Console | None = None) -> int:

@@ -25,7 +25,12 @@ def serve(port: int = 9108, address: str = "127.0.0.1") -> Any:
         raise ThalwegError("metrics need prometheus-client", hint="pip install 'thalweg[metrics]'") from None
     registry = CollectorRegistry()
     registry.register(BoardCollector())
-    server, thread = start_http_server(port, address, registry)
+    try:
+        server, thread = start_http_server(port, address, registry)
+    except OSError as error:
+        raise ThalwegError(
+            f"metrics can't be served at {address}:{port}: {error.strerror}", hint="another port; 0 takes a free one"
+        ) from None
     return Serving(server, thread)
 
 
