@@ -19,8 +19,6 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 COMMAND = [sys.executable, "-m", "thalweg.cli", "demo", "--tiny"]
-BRIEF = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""A JVM that ends soon is not worth being compiled well."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def told(tmp_path_factory):
     """What a whole run prints without a terminal, and the picture it draws."""
     picture = tmp_path_factory.mktemp("demo") / "live.svg"
     done = subprocess.run([*COMMAND, "--picture", picture], capture_output=True, text=True, timeout=500,
-                          env=os.environ | BRIEF | {"COLUMNS": "120"})  # fmt: skip
+                          env=os.environ | {"COLUMNS": "120"})  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done, picture.read_text()
 
@@ -72,7 +70,7 @@ def test_a_terminal_shows_the_live_view_and_ctrl_c_ends_it():
     parent, child = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, "--only", "intrusions"], stdin=child, stdout=child, stderr=child, start_new_session=True,
-        env=os.environ | BRIEF | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
     )  # fmt: skip
     os.close(child)
     seen = ""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
+import select
 import signal
 import subprocess
 import sys
 import time
+from urllib.request import urlopen
 
 import pyarrow.dataset as ds
 import pytest
@@ -20,6 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 APP = """
 checkpoint = "out/checkpoints"
+metrics = 0
 [spark]
 "spark.master" = "local[2]"
 "spark.sql.shuffle.partitions" = 2
@@ -83,29 +88,63 @@ def named(rows):
     return [i for i in range(rows) if i % 2 and i % 10 < 5]
 
 
+class Terminal:
+    """A process on a terminal of its own, and all that it shows."""
+
+    def __init__(self, command):
+        self._parent, child = pty.openpty()
+        self.process = subprocess.Popen(
+            command, stdin=child, stdout=child, stderr=child, start_new_session=True,
+            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "60"},
+        )  # fmt: skip
+        os.close(child)
+        self.shown = ""
+
+    def read(self, seconds):
+        """More of what is shown, without colours; False at its end."""
+        try:
+            if select.select([self._parent], [], [], seconds)[0]:
+                self.shown += re.sub(r"\x1b\[[0-9;]*m", "", os.read(self._parent, 65536).decode(errors="replace"))
+        except OSError:
+            return False
+        return True
+
+
 @pytest.mark.long
-def test_stop_by_sigterm_and_go_on(tmp_path):
+def test_watch_on_a_terminal_stop_by_sigterm_and_go_on(tmp_path):
     events(tmp_path / "events", range(4))
-    command = application(tmp_path, "0 seconds")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    terminal = Terminal([*application(tmp_path, "0 seconds"), "--watch"])
+    deadline = time.monotonic() + 400
     try:
-        deadline = time.monotonic() + 300
-        while time.monotonic() < deadline and process.poll() is None:
-            if ids(tmp_path / "out/filtered") == filtered(400) and ids(tmp_path / "out/named") == named(400):
+        while time.monotonic() < deadline and terminal.read(0.5):
+            written = ids(tmp_path / "out/filtered") == filtered(400) and ids(tmp_path / "out/named") == named(400)
+            if written and re.search(r"named +running +batch 3", terminal.shown):
                 break
-            time.sleep(0.5)
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=120)
+        assert terminal.process.poll() is None, terminal.shown[-3000:]
+        told = re.search(r"metrics at (http://127\.0\.0\.1:\d+/metrics)", terminal.shown)
+        scraped = urlopen(told[1], timeout=30).read().decode()
+        terminal.process.send_signal(signal.SIGTERM)
+        while time.monotonic() < deadline and terminal.read(1):
+            pass
+        assert terminal.process.wait(60) == 130, terminal.shown[-3000:]
     finally:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-    assert process.returncode == 130, err[-3000:]
-    assert "goes on from the checkpoints" in out
-    assert "filtered  batch 3" in out
-    assert "Traceback" not in err
+        if terminal.process.poll() is None:
+            os.killpg(terminal.process.pid, signal.SIGKILL)
+    assert 'thalweg_rows_in_total{query="filtered"} 400.0' in scraped
+    assert 'thalweg_rows_in_total{query="named"} 400.0' in scraped
+    for words in (
+        "filtered   running",
+        "calls saved",
+        "1. odd",
+        "Spark's own messages go to",
+        "goes on from the checkpoints",
+    ):
+        assert words in terminal.shown
+    assert "Traceback" not in terminal.shown
     events(tmp_path / "events", range(4, 12))
     done = subprocess.run(application(tmp_path, "available now"), capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert re.findall(r"^filtered  batch (\d+) ", done.stdout, re.M)[0] == "4"
     assert ids(tmp_path / "out/filtered") == filtered(1200)
     assert ids(tmp_path / "out/named") == named(1200)
 

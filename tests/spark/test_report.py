@@ -170,5 +170,14 @@ def test_metrics_tell_the_same(pages):
     late = stats[stats.predicate == "late"].calls.sum()
     assert f'thalweg_predicate_calls_total{{predicate="late",query="filter & report"}} {float(late)}' in text
     assert 'thalweg_rows_out_total{query="join report"} 12000.0' in text
+    told = dict(re.findall(r'^thalweg_(\w+\{.*query="join report".*\}) (\S+)$', text, re.M))
+    join = tw.query("join report").summary()
+    assert float(told['rows_in_total{query="join report"}']) == sum(i.read for i in join.streams)
+    for judged in (p for f in join.filters for p in f.predicates):
+        key = f'predicate_calls_total{{predicate="{judged.name}",query="join report"}}'
+        assert float(told[key]) == judged.calls > 0
+    routes = {k: float(v) for k, v in told.items() if k.startswith('route_share{input="a"')}
+    assert sum(v for k, v in routes.items() if 'route="b"' in k) == 1.0  # its probes, in all cells
+    assert sum(routes.values()) == pytest.approx(2.0)  # and its filters
     assert 'thalweg_state_rows{input="a",query="join report"}' in text
     assert "thalweg_decisions_total" in text

@@ -13,8 +13,8 @@ from thalweg.errors import ThalwegError
 from thalweg.spark.board import Entry, board
 
 if TYPE_CHECKING:
-    from thalweg.watch.handle import QueryHandle
     from thalweg.watch.joins import JoinHandle
+    from thalweg.watch.summary import Summary
 
 
 def serve(port: int = 9108, address: str = "127.0.0.1") -> Any:
@@ -79,21 +79,24 @@ class BoardCollector:
             for kind, count in handle.events()["kind"].value_counts().items():
                 events.add_metric([name, str(kind)], int(count))
             if isinstance(handle, QueryHandle):
-                self._filter(handle, rows_in, rows_out, calls, seconds, route)
-            else:
-                self._join(handle, rows_in, rows_out, late, work, state, size, route)
+                summary = handle.summary()
+                rows_in.add_metric([name], summary.rows_in)
+                rows_out.add_metric([name], summary.rows_out)
+                self._predicates(summary, "", calls, seconds, route)
+                continue
+            for i in handle.summary().inputs:
+                if i.filters is not None:
+                    self._predicates(i.filters, i.alias, calls, seconds, route)
+            self._join(handle, rows_in, rows_out, late, work, state, size, route)
         yield from families
 
     @staticmethod
-    def _filter(handle: QueryHandle, rows_in: Any, rows_out: Any, calls: Any, seconds: Any, route: Any) -> None:
-        summary = handle.summary()
-        rows_in.add_metric([handle.name], summary.rows_in)
-        rows_out.add_metric([handle.name], summary.rows_out)
+    def _predicates(summary: Summary, alias: str, calls: Any, seconds: Any, route: Any) -> None:
         for predicate in summary.predicates:
-            calls.add_metric([handle.name, predicate.name], predicate.calls)
-            seconds.add_metric([handle.name, predicate.name], (predicate.cost or 0.0) * predicate.calls)
+            calls.add_metric([summary.name, predicate.name], predicate.calls)
+            seconds.add_metric([summary.name, predicate.name], (predicate.cost or 0.0) * predicate.calls)
         for order, share in summary.routes:
-            route.add_metric([handle.name, "", order], share)
+            route.add_metric([summary.name, alias, order], share)
 
     @staticmethod
     def _join(
@@ -104,7 +107,7 @@ class BoardCollector:
             return
         # Counts in reports are totals of their cell: the last of each tells all.
         last = stats.sort_values("batch", na_position="first").groupby(["cell", "input"]).tail(1)
-        rows_in.add_metric([handle.name], int(last["rows in"].sum()))
+        rows_in.add_metric([handle.name], sum(i.read for i in handle.summary().streams))
         rows_out.add_metric([handle.name], handle.results())
         for name, rows in last.groupby("input"):
             labels = [handle.name, str(name)]
