@@ -122,7 +122,10 @@ def test_watch_on_a_terminal_stop_by_sigterm_and_go_on(tmp_path):
                 break
         assert terminal.process.poll() is None, terminal.shown[-3000:]
         told = re.search(r"metrics at (http://127\.0\.0\.1:\d+/metrics)", terminal.shown)
-        scraped = urlopen(told[1], timeout=30).read().decode()
+        whole = [f'thalweg_rows_in_total{{query="{name}"}} 400.0' for name in ("filtered", "named")]
+        scraped = ""
+        while time.monotonic() < deadline and not all(line in scraped for line in whole) and terminal.read(0.5):
+            scraped = urlopen(told[1], timeout=30).read().decode()  # the board hears of a batch after it is written
         terminal.process.send_signal(signal.SIGTERM)
         while time.monotonic() < deadline and terminal.read(1):
             pass
@@ -130,8 +133,7 @@ def test_watch_on_a_terminal_stop_by_sigterm_and_go_on(tmp_path):
     finally:
         if terminal.process.poll() is None:
             os.killpg(terminal.process.pid, signal.SIGKILL)
-    assert 'thalweg_rows_in_total{query="filtered"} 400.0' in scraped
-    assert 'thalweg_rows_in_total{query="named"} 400.0' in scraped
+    assert all(line in scraped for line in whole), scraped
     for words in (
         "filtered   running",
         "calls saved",

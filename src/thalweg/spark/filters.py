@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +73,11 @@ class FilterTask:
         policy = optimize.make(self.policy, self.pipeline, self._seed())
         prior = _learned.get(self.key) or orders.get("learned")
         if prior and prior.get("policy") == self.policy:
-            with suppress(CheckpointError):  # a file left by another query of the same name
+            try:
                 policy.restore(prior)
+            except (CheckpointError, LookupError, TypeError, ValueError, AttributeError):
+                # A file left by another query of the same name, or by another version: begin as if there were none.
+                policy = optimize.make(self.policy, self.pipeline, self._seed())
         return FilterCell(
             self.pipeline, [self._filter(p) for p in self.predicates], policy,
             frozen="classes" if frozen == "classes" else Route(tuple(frozen)) if frozen else None,
