@@ -39,6 +39,7 @@ def test_the_notebook_is_the_tutorial():
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # a session of its own, on a machine that may be busy
 def test_the_notebook_runs(tmp_path):
     import nbformat
     from nbclient import NotebookClient
