@@ -6,9 +6,7 @@ Both run the smallest size; one run serves all checks of what is told.
 from __future__ import annotations
 
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -16,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 COMMAND = [sys.executable, "-m", "thalweg.cli", "demo", "--tiny"]
@@ -67,30 +66,16 @@ def test_the_picture_shows_the_live_view_and_loads_nothing(told):
 
 
 def test_a_terminal_shows_the_live_view_and_ctrl_c_ends_it():
-    parent, child = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, "--only", "intrusions"], stdin=child, stdout=child, stderr=child, start_new_session=True,
-        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
-    )  # fmt: skip
-    os.close(child)
-    seen = ""
-    deadline = time.monotonic() + 300
-    try:
-        while time.monotonic() < deadline and "calls saved" not in seen:
-            if select.select([parent], [], [], 1)[0]:
-                seen += os.read(parent, 65536).decode(errors="replace")
-        assert re.search(r"running +batch \d", re.sub(r"\x1b\[[0-9;]*m", "", seen)), seen[-2000:]
-        assert "high_entropy" in seen
-        assert "calls saved" in seen, seen[-2000:]
-        os.killpg(process.pid, signal.SIGINT)
-        while time.monotonic() < deadline:
-            try:
-                seen += os.read(parent, 65536).decode(errors="replace")
-            except OSError:
-                break
-        assert process.wait(60) == 130
-        assert "stopped" in seen
-        assert "Traceback" not in seen
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 400
+    with Terminal([*COMMAND, "--only", "intrusions"]) as terminal:
+        while time.monotonic() < deadline and "calls saved" not in terminal.shown and terminal.read(1):
+            pass
+        assert re.search(r"running +batch \d", terminal.shown), terminal.shown[-2000:]
+        assert "high_entropy" in terminal.shown
+        assert "calls saved" in terminal.shown, terminal.shown[-2000:]
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        while time.monotonic() < deadline and terminal.read(1):
+            pass
+        assert terminal.process.wait(60) == 130
+        assert "stopped" in terminal.shown
+        assert "Traceback" not in terminal.shown
