@@ -17,8 +17,8 @@ from benchmarks.spark_joins.streams import Feed, head, make
 
 HERE = Path(__file__).parent
 DATA = Path("out/benchmarks/spark_joins")
-SIZES = {50_000: 7, 200_000: 5, 800_000: 4}
-"""Rows of a batch, and how many batches."""
+SIZES = {50_000: 7, 200_000: 5, 800_000: 10}
+"""Rows of a batch, and how many batches: enough at the largest for Java to have compiled what it reads files with."""
 RIVAL_BATCHES = {0: 4, 1: 3}
 """How many batches Spark's own joins get, by size from the smallest: they take minutes where ours take seconds. At the
 largest they get none: the rows that they put together before they look at times grow with the square of the batch."""
@@ -41,6 +41,12 @@ def main(
     sizes = {20_000: 4, 50_000: 4} if quick else SIZES
     folder = out or (DATA if quick or only or size else HERE)
     bench = Bench(console, limit)
+    chosen = {
+        "--quick": "" if quick else None,
+        "--only": f" '{only}'" if only else None,
+        "--size": f" {size}" if size else None,
+    }
+    bench.report.command += "".join(f" {name}{value}" for name, value in chosen.items() if value is not None)
     with console.status("warming up") as status:
         bench.tell = status.update
         bench.warm_up()

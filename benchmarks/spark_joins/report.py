@@ -30,6 +30,7 @@ class Report:
     """Runs with small batches, for the break-down of latency."""
     load: list[float] = field(default_factory=list)
     flink: bool = False
+    command: str = "python -m benchmarks.spark_joins"
 
     def note_load(self) -> None:
         self.load.append(round(os.getloadavg()[0], 1))
@@ -111,7 +112,7 @@ class Report:
     def markdown(self) -> list[str]:
         lines = [
             "# Joins on Spark", "",
-            f"Made by `python -m benchmarks.spark_joins` on {datetime.now(UTC):%Y-%m-%d}; {machine()}, `local[2]`; load average "
+            f"Made by `{self.command}` on {datetime.now(UTC):%Y-%m-%d}; {machine()}, `local[2]`; load average "
             f"{min(self.load):.1f} to {max(self.load):.1f} on {os.cpu_count()} cores while it ran: what others ran at the same "
             "time took its share of both contenders' seconds. Rows/s are input rows over the median trigger (all of it: finding "
             "files, running, Spark's logs), without the first quarter of the batches. Files and sink (noop) are the same; answers "
