@@ -239,7 +239,7 @@ def test_scouts_grow_rare_while_nothing_changes() -> None:
         rounds.append(policy.fanouts.round)
     late = rounds[-1] - rounds[49]
     assert 100 / (PATIENCE + 1) - 1 <= late <= 100 / (PATIENCE + 1) + 3
-    assert policy.spent <= 1.1 * (policy.regret * (policy.useful + policy.spent) + policy.saved + policy._grace)
+    assert policy.spent <= 1.1 * (policy.regret * (policy.useful + policy.spent) + policy.saved + policy.grace)
 
 
 def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
