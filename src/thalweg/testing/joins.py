@@ -195,6 +195,9 @@ class _Maker:
             self._select(), self._history(sources), c.choice(self.policies), c.choice(self.layouts),
             c.choice((1, 3, 8, 1024)), c.choice((3, 32, 1 << 14, 1 << 14)), cross=cross,
         )  # fmt: skip
+        if count > 4:
+            # Partial results three at a time take half a minute where five others match nearly all rows.
+            case = replace(case, buffer=max(case.buffer, 32))
         return replace(case, joined=True) if not cross and can_join(case) and c.yes(0.3) else case
 
     # Inputs and sources.
