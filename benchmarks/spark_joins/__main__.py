@@ -41,12 +41,8 @@ def main(
     sizes = {20_000: 4, 50_000: 4} if quick else SIZES
     folder = out or (DATA if quick or only or size else HERE)
     bench = Bench(console, limit)
-    chosen = {
-        "--quick": "" if quick else None,
-        "--only": f" '{only}'" if only else None,
-        "--size": f" {size}" if size else None,
-    }
-    bench.report.command += "".join(f" {name}{value}" for name, value in chosen.items() if value is not None)
+    chosen = (quick and " --quick", only and f" --only '{only}'", size and f" --size {size}")
+    bench.report.command += "".join(words for words in chosen if words)
     with console.status("warming up") as status:
         bench.tell = status.update
         bench.warm_up()

@@ -138,14 +138,16 @@ def test_lemma_2_dropping_or_folding_a_pattern_moves_no_cost_beyond_the_bound(se
             assert abs(full - changed) <= bound
 
 
+def stems_and_budget(random: np.random.Generator) -> tuple[list[list[Option]], float]:
+    """Three stems, each cheaper the more bits it gets."""
+    falling = np.sort(random.uniform(0, 100, (3, 6)), axis=1)[:, ::-1]
+    stems = [[Option(float(2**b), float(c)) for b, c in enumerate(costs)] for costs in falling]
+    return stems, float(random.integers(3, 70))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_division_is_exact_and_greedy_stays_near(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    stems = []
-    for _ in range(3):
-        falling = np.sort(random.uniform(0, 100, 6))[::-1]
-        stems.append([Option(float(2**b), float(c)) for b, c in enumerate(falling)])
-    budget = float(random.integers(3, 70))
+    stems, budget = stems_and_budget(np.random.default_rng(seed))
     fits = [
         t for t in itertools.product(range(6), repeat=3) if sum(stems[s][k].weight for s, k in enumerate(t)) <= budget
     ]
@@ -163,10 +165,7 @@ def test_division_is_exact_and_greedy_stays_near(seed: int) -> None:
 def test_how_far_the_greedy_division_is_off() -> None:
     gaps = []
     for seed in range(200):
-        random = np.random.default_rng([seed, 9])
-        falling = np.sort(random.uniform(0, 100, (3, 6)), axis=1)[:, ::-1]
-        stems = [[Option(float(2**b), float(c)) for b, c in enumerate(costs)] for costs in falling]
-        budget = float(random.integers(3, 70))
+        stems, budget = stems_and_budget(np.random.default_rng([seed, 9]))
         gaps.append(greedy(stems, budget).cost / divide(stems, budget).cost - 1)
     print(f"greedy above exact: {np.mean(gaps):.1%} on average, {max(gaps):.0%} at most")
     assert min(gaps) >= -1e-9

@@ -17,7 +17,7 @@ from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.optimize import migrate, schedule
 from thalweg.optimize.bitdivision import Option, divide
 from thalweg.optimize.layoutcost import Workload
-from thalweg.optimize.layoutsearch import select
+from thalweg.optimize.layoutsearch import Choice, select
 from thalweg.optimize.tuner import Change, IndexView
 from thalweg.plan import Event
 from thalweg.plan.layout import Layout
@@ -228,12 +228,12 @@ class Amri:
             patterns = [attributes_of(m, workload.attributes) for m in often if m][: self.hashes]
             return Layout("hash", patterns=tuple(sorted(patterns)))
         bits = known.bits if self.memory is None else min(known.bits, self._allowance(stem, workload, known, facts))
-        choice = select(workload, bits, floor=self._floor(workload, bits))
+        choice = self._cheapest(workload, bits)
         self._credit -= SELECTION + WEIGHED * choice.weighed * len(workload.frequencies)
         return Layout("bits", choice.bits)
 
-    def _floor(self, workload: Workload, bits: int) -> int:
-        return min(self.floor, 2 * bits // 3 // workload.attributes)
+    def _cheapest(self, workload: Workload, bits: int) -> Choice:
+        return select(workload, bits, floor=min(self.floor, 2 * bits // 3 // workload.attributes))
 
     def _allowance(self, stem: str, workload: Workload, known: StemFacts, facts: Callable[[str], StemFacts]) -> int:
         """Bits that the division of the budget grants a stem, the others as they were last assessed."""
@@ -244,12 +244,7 @@ class Amri:
             asked = workload
             if other != stem:
                 asked = self._workload(other, own, self.latest.get(other, {}), self.window)
-            options.append(
-                [
-                    Option(BUCKET_BYTES * 2.0**b, select(asked, b, floor=self._floor(asked, b)).cost)
-                    for b in range(own.bits + 1)
-                ]
-            )
+            options.append([Option(BUCKET_BYTES * 2.0**b, self._cheapest(asked, b).cost) for b in range(own.bits + 1)])
         return divide(options, self.memory).taken[list(self.stems).index(stem)]
 
     def _cost(self, layout: Layout, workload: Workload, known: StemFacts) -> float:
@@ -297,7 +292,7 @@ class Amri:
                 continue
             workload = self._workload(stem, known, frequencies, max(asked.requests, self.window))
             cost = self._cost(present, workload, known)
-            best = Layout("bits", select(workload, known.bits, floor=self._floor(workload, known.bits)).bits)
+            best = Layout("bits", self._cheapest(workload, known.bits).bits)
             each = tuple(sorted(attributes_of(m, workload.attributes) for m in workload.frequencies if m))
             others = {
                 "best now": best, "equal shares": Layout("bits"), "no index": Layout("hash", patterns=()),
