@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from thalweg.execute.engine import Engine
-from thalweg.optimize.mjoin import PATIENCE, MJoinGreedy, Seen
+from thalweg.optimize.mjoin import PATIENCE, TRIP, MJoinGreedy, Seen
 from thalweg.plan import Operator, Pipeline, Route
+from thalweg.profile.visits import Visits
 from thalweg.query.bind import bind
 from thalweg.query.query import Source
 
@@ -238,8 +239,9 @@ def test_scouts_grow_rare_while_nothing_changes() -> None:
         engine.push("a", keyed([t] * 400, random.integers(0, 300, 400)))
         rounds.append(policy.fanouts.round)
     late = rounds[-1] - rounds[49]
-    assert 100 / (PATIENCE + 1) - 1 <= late <= 100 / (PATIENCE + 1) + 3
-    assert policy.spent <= 1.1 * (policy.regret * (policy.useful + policy.spent) + policy.saved + policy.grace)
+    assert 1 <= late <= 100 / (PATIENCE + 1) + 3
+    allowed = policy.regret * (policy.useful + policy.spent) + policy.saved + policy.grace
+    assert policy.spent <= 2 * allowed + TRIP, "an alarm may double it, and the last round goes over it"
 
 
 def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
@@ -258,6 +260,28 @@ def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
     assert policy.plan.route.named(policy.pipeline.names) == "b → c"
     taken = engine.stats()["inputs"]["a"]["work"] - work
     assert taken < 1000 * 5, "the old order would have taken nine units and more for each row"
+
+
+def test_tuples_are_called_back_seldom_where_no_order_is_better() -> None:
+    """Work goes up and down tenfold, for every order alike: calling tuples back finds nothing."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    often = [k for k in range(100) for _ in range(10)]
+    for name in "bc":
+        engine.push(name, keyed([0] * 1000, often))
+    policy = policy_of(engine, "a")
+    recalled = []
+    observe = policy.observe
+
+    def watch(visits: Visits) -> None:
+        recalled.append(any(j.recalled for j in visits.journeys))
+        observe(visits)
+
+    policy.observe = watch  # type: ignore[method-assign]
+    random = np.random.default_rng(9)
+    for t in range(1, 101):
+        known = 100 if t // 2 % 2 else 1000
+        engine.push("a", keyed([t] * 2000, random.integers(0, known, 2000)))
+    assert 1 <= sum(recalled) <= 6, "there were 25 changes"
 
 
 def test_what_was_learned_survives_a_snapshot() -> None:

@@ -469,7 +469,8 @@ class Engine:
         recalled = [j.ruster.rows for j in journeys if j.recalled]
         if not recalled:
             return arrival.pick(NOTHING)
-        return arrival if None in recalled else arrival.pick(np.concatenate([r for r in recalled if r is not None]))
+        some = [rows for rows in recalled if rows is not None]
+        return arrival.pick(np.concatenate(some)) if len(some) == len(recalled) else arrival
 
     def _count(self, stage: Stage, visits: Visits) -> None:
         names = stage.pipeline.names

@@ -93,7 +93,8 @@ class Chaos(SingleRoute):
         trace = bool(random.random() < 0.3)
         if random.random() < 0.6:
             purpose: Purpose = "work" if random.random() < 0.8 else "explore"
-            return Ruster(rows, self._route(), purpose, label=label, trace=trace)
+            limit = float(random.exponential(8.0)) if random.random() < 0.3 else None
+            return Ruster(rows, self._route(), purpose, label=label, trace=trace, limit=limit)
         tried = frozenset(int(i) for i in range(len(self.pipeline)) if random.random() < 0.5)
         also: Also = ("all", "next", tried)[int(random.integers(0, 3))]
         return Ruster(rows, self._route(), "profile", also, label, trace)

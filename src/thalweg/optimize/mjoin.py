@@ -11,7 +11,8 @@ query has one. A change needs a gain of 1 - α.
 Now and then a few tuples of a batch go ahead as scouts; at every step of their route they are counted against the
 operators that might have come instead, so the rest of the batch already travels the order that it asks for. While
 scouts bring nothing new they grow rare. A ruster that takes several times the work that was expected is called back,
-and scouts go first. What they cost is limited to `regret` of the work and a share of what new orders saved.
+and scouts go first; the more seldom, the more often that was for nothing. What they cost, the fixed cost of sending them
+included, is limited to `regret` of the work and a share of what the order saves against the written one.
 """
 
 from __future__ import annotations
@@ -29,14 +30,23 @@ from thalweg.profile.fanout import Belief, Fanouts
 from thalweg.profile.probing import UNIT
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
-SHARE = 0.1
-"""Share of what a new order saves that may be spent on further scouts."""
+SHARE = 0.25
+"""Share of what the order saves against the written one that may be spent on scouts."""
+TRIP, SEND = 16_000.0, 8_000.0
+"""Units of work that it takes to send scouts, and to send any tuples, whatever they meet: routing, looking at what came
+of it, deciding. Measured on `benchmarks/joins`, where a unit takes 45 ns."""
+GRACE = 2.0
+"""Rounds of scouts that may be sent before anything was earned."""
+LEAST = 64
+"""Tuples of a batch below which none go ahead."""
 PATIENCE = 15
 """Batches between scouts, at most, while they bring nothing new."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
-"""How many times the expected work calls a ruster back."""
+"""How many times the expected work calls a ruster back..."""
+LONGEST = 64.0
+"""...twice as many each time that no order was found to repay it, so many at most."""
 
 Seen = tuple[frozenset[int], int, int, float, float]
 """An observation: visited before, operator, rows in, rows out, work."""
@@ -74,9 +84,7 @@ class MJoinGreedy(SingleRoute):
     """
 
     alpha: float = 0.9
-    scouts: int = 16
-    more: int = 48
-    """Further scouts once the first ones say that something changed."""
+    scouts: int = 48
     regret: float = 0.03
     name = "agreedy"
 
@@ -86,14 +94,21 @@ class MJoinGreedy(SingleRoute):
         self.spent = 0.0
         self.useful = 0.0
         self.saved = 0.0
-        self._last = 0
         self._choice = self._has_choice()
         self._profile = False
         self._alarmed = False
         self._called = False
         """Whether the scouts under way were sent because a ruster was called back."""
+        self._unsure = False
+        """Whether scouts saw a change and no order that answers it: then others follow them, once."""
         self._every = 0
         self._waited = 0
+        self._leash = RECALL
+        """How many times the expected work calls a ruster back now."""
+        self._last = 0
+        """Tuples of the last batch."""
+        self._worth: float | None = None
+        """Work per tuple that the decision just made is to save, as far as that is known."""
 
     def _has_choice(self) -> bool:
         route: list[int] = []
@@ -108,16 +123,12 @@ class MJoinGreedy(SingleRoute):
         self._profile = False
         if not self._choice:
             return 0
-        if sent:
-            wanted = self.more if self._alarmed and sent == self.scouts else 0
-        elif self._alarmed:
-            wanted = self.scouts + self.more
-        else:
-            self._waited += 1
-            self._last = rows
-            wanted = self.scouts if self._waited > self._every else 0
-        if 4 * wanted > rows:
-            wanted = self.scouts if 4 * self.scouts <= rows and not sent else 0
+        if not sent:
+            self._unsure = False
+            self._waited += not self._alarmed
+        self._last = rows
+        due = self._unsure if sent else self._alarmed or self._waited > self._every
+        wanted = min(self.scouts, rows // 4) if due and rows >= LEAST else 0
         if not self.affords(2.0 if self._alarmed else 1.0):
             wanted = 0
         self._profile = wanted > 0
@@ -149,7 +160,7 @@ class MJoinGreedy(SingleRoute):
     @property
     def grace(self) -> float:
         """What may be spent before anything was earned: a few rounds of scouts."""
-        return 64.0 * (self.scouts + self.more)
+        return GRACE * TRIP
 
     def route(self, batch: Batch) -> list[Ruster]:
         if self._profile:
@@ -161,7 +172,7 @@ class MJoinGreedy(SingleRoute):
 
         Not twice for the same tuples, and not before anything is known.
         """
-        if not self._choice or self._alarmed or not self.fanouts.round:
+        if not self._choice or self._alarmed or not self.fanouts.round or not self.affords(2.0):
             return None
         rows, work = 1.0, 0.0
         for k, op in enumerate(self.order):
@@ -171,7 +182,7 @@ class MJoinGreedy(SingleRoute):
             if self._is_stem(op):
                 work += rows * belief.work
                 rows *= belief.fanout
-        return RECALL * (work + 1.0)
+        return self._leash * (work + 1.0)
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
@@ -185,21 +196,36 @@ class MJoinGreedy(SingleRoute):
             self.spent += sum(t.work for t in journey.trials)
             if journey.passed is not None:
                 rivals += self._judged(journey)
-        self.fanouts.round += self._profile
-        before = self.plan
+        self.useful += SEND
+        if self._profile:
+            self.fanouts.round += 1
+            self.spent += TRIP
+        before, self._worth = self.plan, None
         changed = self.learn(on_way, rivals, decide=self._profile)
         if self._profile:
             self._waited = 0
-            settled = self.plan is before and not changed and not self._alarmed
-            if not self._called:
-                self._every = min(2 * self._every + 1, PATIENCE) if settled else 0
+            paid = self.plan is not before and (self._worth is None or self._worth * self._last >= TRIP)
+            if self._called:
+                self._leash = RECALL if paid else min(2 * self._leash, LONGEST)
+            else:
+                self._every = 1 if paid else min(2 * self._every + 1, PATIENCE)
             self._alarmed |= changed
+            self._unsure = changed and self.plan is before and not self._unsure
         elif any(j.recalled for j in visits.journeys):
             self._alarmed = True
+            self.spent += SEND
             self.fanouts.doubt()
         else:
             self._alarmed = changed
+            self.saved += SHARE * self._gain() * visits.rows
         self._profile = False
+
+    def _gain(self) -> float:
+        """Work per tuple that the order in force is believed to save against the written one."""
+        if self.order == self.pipeline.written.operators:
+            return 0.0
+        now, written = self._units(self.order), self._units(self.pipeline.written.operators)
+        return 0.0 if now is None or written is None else max(written - now, 0.0)
 
     def _travelled(self, journey: Journey) -> Iterable[Seen]:
         """What the operators on the way did to the rows that came to them."""
@@ -243,7 +269,7 @@ class MJoinGreedy(SingleRoute):
         The data has changed where the way costs several times what was believed, or a rival only a fraction.
         """
         ratio = self.fanouts.ratio
-        changed = any(ratio(v, o, n, w) > CHANGE for v, o, n, _, w in on_way)
+        changed = any(ratio(v, o, n, w) > max(CHANGE, self._leash) for v, o, n, _, w in on_way)
         changed |= any(ratio(v, o, n, w) < 1 / CHANGE for v, o, n, _, w in rivals)
         if changed:
             self.fanouts.doubt()
@@ -279,7 +305,7 @@ class MJoinGreedy(SingleRoute):
     def _adopt(self, order: Sequence[int], why: str) -> None:
         before, after = self._units(self.order), self._units(order)
         if before is not None and after is not None and before > after:
-            self.saved += SHARE * (before - after) * self._last
+            self._worth = before - after
         self.reorder(
             order, why, before=None if before is None else before * UNIT, after=None if after is None else after * UNIT
         )
