@@ -200,8 +200,8 @@ def arriving(random: np.random.Generator, known: set[int]) -> Ints:
 
 def join_all(
     stores: list[Store], partial: Ints, room: int, trust: int = 0, limit: float = 0.0
-) -> tuple[list[list[int]] | None, Ints]:
-    """Everything that a join writes, in buffers of `room` rows, and its tallies; None if it was recalled."""
+) -> tuple[list[list[int]], Ints, int]:
+    """Everything that a join writes, in buffers of `room` rows, its tallies, and how many rows it began."""
     lines, run, pair, add = [], 0, 0, 0
     for s in stores:
         ends = run + len(s.runs), pair + len(s.pairs), add + len(s.adds)
@@ -233,12 +233,10 @@ def join_all(
             trust,
             limit,
         )
-        if cursor[kernels.RECALLED]:
-            assert n == 0
-            return None, tallies
         written += out[:n].tolist()
         if cursor[kernels.AT_STEP] < 0:
-            return written, tallies
+            assert bool(cursor[kernels.RECALLED]) == (cursor[kernels.AT_ROW] < len(partial))
+            return written, tallies, int(cursor[kernels.AT_ROW])
         assert n == room
 
 
@@ -257,14 +255,13 @@ def test_joins_agree_with_the_plain_join_step_by_step(seed: int) -> None:
         came = len(rows)
         rows, survivors = store.join(rows)
         expected.append((came, len(rows), survivors))
-    whole, tallies = join_all(stores, partial, 1 << 16)
-    assert whole is not None
+    whole, tallies, _ = join_all(stores, partial, 1 << 16)
     assert sorted(whole) == sorted(rows)
     met = tallies[:, [kernels.ROWS_IN, kernels.ROWS_OUT, kernels.SURVIVORS]]
     assert met.tolist() == [list(e) for e in expected]
 
     # Whatever the buffer, the same rows in the same order, with the same tallies, work included.
-    small, again = join_all(stores, partial, int(random.integers(1, 5)))
+    small, again, _ = join_all(stores, partial, int(random.integers(1, 5)))
     assert small == whole
     assert again[:, : kernels.TOUCHED].tolist() == tallies[:, : kernels.TOUCHED].tolist()
 
@@ -276,19 +273,28 @@ def test_joins_agree_with_the_plain_join_step_by_step(seed: int) -> None:
     assert work == tallies[0, kernels.WORK]
 
 
-def test_a_join_is_recalled_when_it_takes_more_work_than_its_limit() -> None:
+def test_rows_are_recalled_once_they_take_more_work_than_the_limit() -> None:
     random = np.random.default_rng(8)
     stores = [Store(random, 1, set()), Store(random, 2, set(range(CLASSES)))]
-    partial = np.repeat(arriving(random, set())[:1], 500, axis=0)
+    partial = np.repeat(arriving(random, set())[:1], 2000, axis=0)
     partial[:, NEWEST], partial[:, EXPIRY] = 0, 100
-    whole, tallies = join_all(stores, partial, 1 << 16)
+    whole, tallies, _ = join_all(stores, partial, 1 << 16)
     each = tallies[:, kernels.WORK].sum() / len(partial)
     assert each > 5
-    found, tallies = join_all(stores, partial, 1 << 16, trust=int(100 * each), limit=each / 2)
-    assert found is None
-    assert 100 * each <= tallies[:, kernels.WORK].sum() < 300 * each
-    found, _ = join_all(stores, partial, 1 << 16, trust=int(100 * each), limit=each + 1)
-    assert found == whole
+    for room in (1 << 16, 7):
+        found, tallies, begun = join_all(stores, partial, room, trust=int(100 * each), limit=each / 2)
+        assert 100 <= begun < 300
+        assert tallies[0, kernels.ROWS_IN] == begun
+        assert found == join_all(stores, partial[:begun], 1 << 16)[0]
+        found, _, begun = join_all(stores, partial, room, trust=int(100 * each), limit=each + 1)
+        assert found == whole
+        assert begun == len(partial)
+
+    # The first thousand match nothing; the limit is met then, and no longer where the others begin.
+    partial[:1000, NEWEST], partial[:1000, EXPIRY] = 200, 100
+    found, _, begun = join_all(stores, partial, 1 << 16, trust=100, limit=each / 2)
+    assert 1000 < begun < 1500
+    assert found == join_all(stores, partial[:begun], 1 << 16)[0]
 
 
 def test_count_stops_at_its_budget_and_says_which_rows_were_tried() -> None:

@@ -457,20 +457,16 @@ class Engine:
         else:
             by_class = i in self._by_class
             rusters = stage.policy.assign(batch) if by_class else [Ruster(None, frozen)]  # type: ignore[attr-defined]
-        passed, journeys = self.fabric.run(i, arrival, rusters, self._receive)
+        passed, recalled, journeys = self.fabric.run(i, arrival, rusters, self._receive)
         kept.append(passed)
-        visits = Visits(self._batches, count, journeys)
+        visits = Visits(self._batches, count - len(recalled), journeys)
         if frozen is None:
             stage.policy.observe(visits)
             self._events += stage.policy.drain()
             if self._tuning is not None:
                 self._tuning.observe(i, visits)
         self._count(stage, visits)
-        recalled = [j.ruster.rows for j in journeys if j.recalled]
-        if not recalled:
-            return arrival.pick(NOTHING)
-        some = [rows for rows in recalled if rows is not None]
-        return arrival.pick(np.concatenate(some)) if len(some) == len(recalled) else arrival
+        return Arrival(recalled, arrival.data, arrival.columns)
 
     def _count(self, stage: Stage, visits: Visits) -> None:
         names = stage.pipeline.names

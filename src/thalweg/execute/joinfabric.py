@@ -31,7 +31,7 @@ from thalweg.query.query import Column
 
 Ints = NDArray[np.int64]
 TRUST = 1024
-"""Units of work before a ruster's limit is applied."""
+"""Units of work before a ruster is first held against its limit."""
 BUFFER = 1 << 14
 """Partial results that one step hands on at a time."""
 SAMPLE = 64
@@ -115,7 +115,8 @@ class _Trip:
     numbers: Ints | None = None
     """Row numbers of profiled rows, ascending."""
     trials: list[Trial] = field(default_factory=list)
-    recalled: bool = False
+    begun: int | None = None
+    """How many rows were joined before the rest was recalled, if it was."""
     sampled: set[int] = field(default_factory=set)
     """Places of the route at which partial results have been sampled."""
 
@@ -141,33 +142,37 @@ class JoinFabric:
 
     def run(
         self, i: int, arrival: Arrival, rusters: Sequence[Ruster], emit: Callable[[int, Arrival, Ints], None]
-    ) -> tuple[Ints, tuple[Journey, ...]]:
-        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, and
-        journeys.
+    ) -> tuple[Ints, Ints, tuple[Journey, ...]]:
+        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, those that
+        were recalled, and journeys.
 
-        `emit` gets full results, in a buffer that is reused after it returns. A ruster that goes over its limit is
-        recalled: nothing of it was emitted, and its rows are not among those returned.
+        `emit` gets full results, in a buffer that is reused after it returns. Of a ruster that goes over its limit the
+        rows not begun are recalled: they are to be routed again.
         """
         kept: list[Ints] = []
+        recalled: list[Ints] = []
         journeys: list[Journey] = []
         for ruster in rusters:
             partial = arrival.partial if ruster.rows is None else arrival.partial[ruster.rows]
             if not len(partial):
                 continue
-            partial, journey = self._travel(i, arrival, partial, ruster, emit)
+            partial, rest, journey = self._travel(i, arrival, partial, ruster, emit)
             journeys.append(journey)
-            if not journey.recalled:
-                kept.append(partial)
-        if len(kept) == 1:
-            return kept[0], tuple(journeys)
-        if not kept:
-            return arrival.partial[:0], tuple(journeys)
-        whole = np.concatenate(kept)
-        return whole[np.argsort(whole[:, self.shape.row_column(i)], kind="stable")], tuple(journeys)
+            kept.append(partial)
+            if len(rest):
+                recalled.append(rest)
+        return self._together(i, arrival, kept), self._together(i, arrival, recalled), tuple(journeys)
+
+    def _together(self, i: int, arrival: Arrival, lines: list[Ints]) -> Ints:
+        """In the order of the arrival."""
+        if len(lines) < 2:
+            return lines[0] if lines else arrival.partial[:0]
+        whole = np.concatenate(lines)
+        return whole[np.argsort(whole[:, self.shape.row_column(i)], kind="stable")]
 
     def _travel(
         self, i: int, arrival: Arrival, partial: Ints, ruster: Ruster, emit: Callable[[int, Arrival, Ints], None]
-    ) -> tuple[Ints, Journey]:
+    ) -> tuple[Ints, Ints, Journey]:
         trip = self._depart(i, arrival, ruster)
         pipeline, route = trip.pipeline, trip.route
         rows = len(partial)
@@ -203,7 +208,9 @@ class JoinFabric:
             for op, t in zip(route, trip.tallies, strict=True)
             if t.rows_in or t.extra
         )
-        return partial, Journey(ruster, rows, visits, trip.passed, trip.matches, tuple(trip.trials), trip.recalled)
+        done, rest = partial[: trip.begun], partial[len(partial) if trip.begun is None else trip.begun :]
+        told = trip.passed, trip.matches, tuple(trip.trials), trip.begun is not None
+        return done, rest, Journey(ruster, rows - len(rest), visits, *told)
 
     def _depart(self, i: int, arrival: Arrival, ruster: Ruster) -> _Trip:
         route = ruster.route.operators
@@ -320,10 +327,6 @@ class JoinFabric:
                 trust, limit or 0.0,
             )  # fmt: skip
             seconds += perf_counter() - started
-            if cursor[kernels.RECALLED]:
-                trip.recalled = True
-                break
-            trust = 0
             chunk = out[:written]
             if sampling:
                 sampling = False
@@ -336,6 +339,8 @@ class JoinFabric:
                 self._visit(trip, k + count, last.bound, chunk, emit)
             if cursor[kernels.AT_STEP] < 0:
                 break
+        if cursor[kernels.RECALLED]:
+            trip.begun = int(cursor[kernels.AT_ROW])
         del held
         work = max(int(tallies[:, kernels.WORK].sum()), 1)
         for tally, met in zip(trip.tallies[k : k + count], tallies.tolist(), strict=True):

@@ -80,7 +80,13 @@ AHEAD: Final = 64
 AT_ROW: Final = 0
 AT_STEP: Final = 1
 RECALLED: Final = 2
-CURSOR: Final = 3
+"""1 once no further rows are begun: AT_ROW says how many were, and these are joined to the end."""
+SINCE_ROW: Final = 3
+SINCE_WORK: Final = 4
+"""Where work was last held against the limit."""
+CURSOR: Final = 5
+PACE: Final = 8
+"""How many times as much work as at first goes by between looks at the limit."""
 
 # What it has met at each step (`tallies`).
 ROWS_IN: Final = 0
@@ -276,8 +282,8 @@ def join(
 
     Rows go from step to step in small blocks (`blocks`), the deepest full block first. `pairs` are shared keys (column
     of partial, column of cells), `adds` keys that become known (column of cells, column of partial). Returns the rows
-    written; done once `cursor[AT_STEP]` is -1. Recalled, with nothing written, if by the time that `trust` units of
-    work are done they are more than `limit` for each row.
+    written; done once `cursor[AT_STEP]` is -1. If `trust` is not 0, rows are recalled: once so many units of work are
+    done, and now and then after it, no further ones are begun if those since the last look took more than `limit` each.
     """
     written, room, width, rows, last = 0, out.shape[0], out.shape[1], partial.shape[0], steps.shape[0] - 1
     step = cursor[AT_STEP]
@@ -288,15 +294,16 @@ def join(
             above = step - 1
             while above >= 0 and stack[above, AT] == stack[above, COUNT]:
                 above -= 1
+            if above < 0 < trust:
+                spent = tallies[:, WORK].sum() - cursor[SINCE_WORK]
+                if spent >= (trust if cursor[SINCE_ROW] == 0 else PACE * trust):
+                    if spent > limit * (cursor[AT_ROW] - cursor[SINCE_ROW]) and cursor[AT_ROW] < rows:
+                        cursor[RECALLED] = 1
+                    cursor[SINCE_ROW] = cursor[AT_ROW]
+                    cursor[SINCE_WORK] += spent
             if above >= 0:
                 step = above
-            elif cursor[AT_ROW] < rows:
-                spent = tallies[:, WORK].sum()
-                if 0 < trust <= spent:
-                    if spent > limit * cursor[AT_ROW]:
-                        cursor[RECALLED] = 1
-                        return 0
-                    trust = 0
+            elif cursor[AT_ROW] < rows and cursor[RECALLED] == 0:
                 step = 0
                 count = min(AHEAD, rows - cursor[AT_ROW])
                 for j in range(count):

@@ -45,7 +45,7 @@ CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
 """How many times the expected work calls a ruster back..."""
-LONGEST = 64.0
+LONGEST = 6.0
 """...twice as many each time that no order was found to repay it, so many at most."""
 
 Seen = tuple[frozenset[int], int, int, float, float]
@@ -99,14 +99,17 @@ class MJoinGreedy(SingleRoute):
         self._alarmed = False
         self._called = False
         """Whether the scouts under way were sent because a ruster was called back."""
-        self._unsure = False
-        """Whether scouts saw a change and no order that answers it: then others follow them, once."""
+        self._again = False
+        """Whether further scouts are to go in the same batch: tuples were called back, or scouts saw a change and no order
+        that answers it, for the first time."""
         self._every = 0
         self._waited = 0
         self._leash = RECALL
         """How many times the expected work calls a ruster back now."""
         self._last = 0
         """Tuples of the last batch."""
+        self._level: float | None = None
+        """Work per tuple when scouts last looked: what creeps up from there is no surprise at any one batch."""
         self._worth: float | None = None
         """Work per tuple that the decision just made is to save, as far as that is known."""
 
@@ -123,11 +126,10 @@ class MJoinGreedy(SingleRoute):
         self._profile = False
         if not self._choice:
             return 0
-        if not sent:
-            self._unsure = False
+        if not sent and not self._again:
             self._waited += not self._alarmed
-        self._last = rows
-        due = self._unsure if sent else self._alarmed or self._waited > self._every
+            self._last = rows
+        due = self._again or (not sent and (self._alarmed or self._waited > self._every))
         wanted = min(self.scouts, rows // 4) if due and rows >= LEAST else 0
         if not self.affords(2.0 if self._alarmed else 1.0):
             wanted = 0
@@ -208,24 +210,29 @@ class MJoinGreedy(SingleRoute):
             if self._called:
                 self._leash = RECALL if paid else min(2 * self._leash, LONGEST)
             else:
-                self._every = 1 if paid else min(2 * self._every + 1, PATIENCE)
+                self._every = 1 if paid or changed else min(2 * self._every + 1, PATIENCE)
+            self._level = self._units(self.order)
             self._alarmed |= changed
-            self._unsure = changed and self.plan is before and not self._unsure
+            self._again = changed and self.plan is before and not self._again
         elif any(j.recalled for j in visits.journeys):
-            self._alarmed = True
+            self._alarmed = self._again = True
             self.spent += SEND
             self.fanouts.doubt()
         else:
-            self._alarmed = changed
-            self.saved += SHARE * self._gain() * visits.rows
+            self._alarmed, self._again = changed, False
+            now = self._units(self.order)
+            if now is not None:
+                self.saved += SHARE * self._gain(now) * visits.rows
+                if self._level is not None and now > RECALL * self._level:
+                    self._every = 0
         self._profile = False
 
-    def _gain(self) -> float:
-        """Work per tuple that the order in force is believed to save against the written one."""
+    def _gain(self, now: float) -> float:
+        """Work per tuple that the order in force, which takes so much, is believed to save against the written one."""
         if self.order == self.pipeline.written.operators:
             return 0.0
-        now, written = self._units(self.order), self._units(self.pipeline.written.operators)
-        return 0.0 if now is None or written is None else max(written - now, 0.0)
+        written = self._units(self.pipeline.written.operators)
+        return 0.0 if written is None else max(written - now, 0.0)
 
     def _travelled(self, journey: Journey) -> Iterable[Seen]:
         """What the operators on the way did to the rows that came to them."""

@@ -70,7 +70,7 @@ class Journey:
     matches: NDArray[np.int64] | None = None
     trials: tuple[Trial, ...] = ()
     recalled: bool = False
-    """Whether the ruster went over its limit: its rows must be routed again."""
+    """Whether the ruster went over its limit: the rows not begun, which are not counted here, are routed again."""
     left: tuple[NDArray[np.int64], ...] | None = None
     """Positions in the batch of the rows that left each visited operator, in the order of `visits`; None unless the
     ruster asked for a trace."""
