@@ -481,13 +481,23 @@ def extend_hash(
 ) -> int:  # fmt: skip
     """Enter rows first..last, counted from `start`, in a hash index on the columns `pairs[:, 1]`.
 
-    Returns the latest expiry entered, or FELL if expiries did not only rise from `latest` on.
+    Returns the latest expiry entered, or FELL if expiries did not only rise from `latest` on. Buckets of many rows are
+    worked out before any is entered, so that the memory answers for many at once.
     """
-    for r in range(first, last):
-        bucket = hash_keys(cells, start + r, pairs, 1) & mask
-        links[chain + r] = links[head + bucket]
-        links[head + bucket] = r
-        latest = cells[start + r, EXPIRY] if cells[start + r, EXPIRY] >= latest and latest != FELL else FELL
+    buckets = np.empty(AHEAD, np.int64)
+    for begin in range(first, last, AHEAD):
+        count = min(AHEAD, last - begin)
+        if pairs.shape[0] == 1:
+            for j in range(count):
+                buckets[j] = head + (mix(cells[start + begin + j, pairs[0, 1]]) & mask)
+        else:
+            for j in range(count):
+                buckets[j] = head + (hash_keys(cells, start + begin + j, pairs, 1) & mask)
+        for j in range(count):
+            r = begin + j
+            links[chain + r] = links[buckets[j]]
+            links[buckets[j]] = r
+            latest = cells[start + r, EXPIRY] if cells[start + r, EXPIRY] >= latest and latest != FELL else FELL
     return latest
 
 
