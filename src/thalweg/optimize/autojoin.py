@@ -38,7 +38,7 @@ LESSON = 48
 """...and, where content tells something, that are learned from at a time."""
 ROUNDS = 6
 """Rounds of scouts sent for the sake of classes before these are put off."""
-EPISODE, GLANCE = 16e6, 3e5
+EPISODE, GLANCE = 16e6, 1e6
 """Units of work that must have been done before classes are searched for, or looked for, again: some thirty times what
 it costs..."""
 SELDOM = 6

@@ -30,17 +30,25 @@ from thalweg.profile.fanout import Belief, Fanouts
 from thalweg.profile.probing import UNIT
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
-SHARE = 0.25
+SHARE = 0.2
 """Share of what the order saves against the written one that may be spent on scouts."""
 TRIP, SEND = 16_000.0, 8_000.0
 """Units of work that it takes to send scouts, and to send any tuples, whatever they meet: routing, looking at what came
 of it, deciding. Measured on `benchmarks/joins`, where a unit takes 45 ns."""
+ALARM = 2.0
+"""How many times what scouts may cost they may while the data changes."""
+PAID = 3 * TRIP
+"""What a new order must save in one batch for the scouts to have been worth it."""
 GRACE = 2.0
 """Rounds of scouts that may be sent before anything was earned."""
+REMEMBERED = 64
+"""Orders whose prefixes are kept."""
 LEAST = 64
 """Tuples of a batch below which none go ahead."""
 PATIENCE = 15
 """Batches between scouts, at most, while they bring nothing new."""
+RARE = 3
+"""Batches between scouts from which on only one batch in so many is learned from."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
@@ -94,6 +102,8 @@ class MJoinGreedy(SingleRoute):
         self.spent = 0.0
         self.useful = 0.0
         self.saved = 0.0
+        self._stem = [op.kind == "stem" for op in self.pipeline.operators]
+        self._known: dict[tuple[int, ...], dict[int, frozenset[int]]] = {}
         self._choice = self._has_choice()
         self._profile = False
         self._alarmed = False
@@ -104,6 +114,9 @@ class MJoinGreedy(SingleRoute):
         that answers it, for the first time."""
         self._every = 0
         self._waited = 0
+        self._passed_over = 0
+        self._bound: float | None = None
+        """The limit of the order in force, until something is learned."""
         self._leash = RECALL
         """How many times the expected work calls a ruster back now."""
         self._last = 0
@@ -131,7 +144,7 @@ class MJoinGreedy(SingleRoute):
             self._last = rows
         due = self._again or (not sent and (self._alarmed or self._waited > self._every))
         wanted = min(self.scouts, rows // 4) if due and rows >= LEAST else 0
-        if not self.affords(2.0 if self._alarmed else 1.0):
+        if not self.affords(ALARM if self._alarmed else 1.0):
             wanted = 0
         self._profile = wanted > 0
         self._called = self._alarmed and not sent
@@ -174,22 +187,25 @@ class MJoinGreedy(SingleRoute):
 
         Not twice for the same tuples, and not before anything is known.
         """
-        if not self._choice or self._alarmed or not self.fanouts.round or not self.affords(2.0):
+        if not self._choice or self._alarmed or not self.fanouts.round or not self.affords(ALARM):
             return None
-        rows, work = 1.0, 0.0
-        for k, op in enumerate(self.order):
-            belief = self.fanouts.believe(frozenset(self.order[:k]), op)
-            if belief is None:
-                return None
-            if self._is_stem(op):
-                work += rows * belief.work
-                rows *= belief.fanout
-        return self._leash * (work + 1.0)
+        if self._bound is None:
+            rows, work = 1.0, 0.0
+            for op, before in self._before(self.order).items():
+                belief = self.fanouts.believe(before, op)
+                if belief is None:
+                    return None
+                if self._stem[op]:
+                    work += rows * belief.work
+                    rows *= belief.fanout
+            self._bound = self._leash * (work + 1.0)
+        return self._bound
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
-        if not self._choice:
+        if not self._choice or (not self._profile and self._as_before(visits)):
             return
+        self._bound = None
         on_way: list[Seen] = []
         rivals: list[Seen] = []
         for journey in visits.journeys:
@@ -206,7 +222,7 @@ class MJoinGreedy(SingleRoute):
         changed = self.learn(on_way, rivals, decide=self._profile)
         if self._profile:
             self._waited = 0
-            paid = self.plan is not before and (self._worth is None or self._worth * self._last >= TRIP)
+            paid = self.plan is not before and (self._worth is None or self._worth * self._last >= PAID)
             if self._called:
                 self._leash = RECALL if paid else min(2 * self._leash, LONGEST)
             else:
@@ -220,30 +236,56 @@ class MJoinGreedy(SingleRoute):
             self.fanouts.doubt()
         else:
             self._alarmed, self._again = changed, False
-            now = self._units(self.order)
-            if now is not None:
-                self.saved += SHARE * self._gain(now) * visits.rows
-                if self._level is not None and now > RECALL * self._level:
-                    self._every = 0
+            self._account(visits.rows, sum([work for *_, work in on_way]))
         self._profile = False
 
-    def _gain(self, now: float) -> float:
-        """Work per tuple that the order in force, which takes so much, is believed to save against the written one."""
-        if self.order == self.pipeline.written.operators:
-            return 0.0
-        written = self._units(self.pipeline.written.operators)
-        return 0.0 if written is None else max(written - now, 0.0)
+    def _as_before(self, visits: Visits) -> bool:
+        """Whether there is nothing to learn: while scouts are rare most batches are only held against the work per tuple
+        that the last ones left, which takes a tenth of the time."""
+        self._passed_over += 1
+        if self._every < RARE or self._alarmed or self._level is None or self._passed_over % RARE == 0:
+            return False
+        work = 0.0
+        for journey in visits.journeys:
+            if journey.recalled:
+                return False
+            for v in journey.visits:
+                work += v.work if self._stem[v.operator] else v.seconds / UNIT
+        usual = self._level * visits.rows
+        if not usual < RECALL * work < RECALL * RECALL * usual:
+            return False
+        self.useful += work + SEND
+        return True
+
+    def _account(self, rows: int, work: float) -> None:
+        """Credit what the order in force saved against the written one, and see whether its work has crept up."""
+        written = self.pipeline.written.operators
+        if self.order != written:
+            expected = self._units(written)
+            self.saved += SHARE * max((expected or 0.0) * rows - work, 0.0)
+        if self._level is not None and work > RECALL * self._level * rows:
+            self._every = 0
 
     def _travelled(self, journey: Journey) -> Iterable[Seen]:
         """What the operators on the way did to the rows that came to them."""
-        visited: frozenset[int] = frozenset()
+        before = self._before(journey.ruster.route.operators)
         for v in journey.visits:
-            work = v.work if self._is_stem(v.operator) else v.seconds / UNIT
+            work = v.work
+            if not self._stem[v.operator]:
+                work = v.seconds / UNIT
+                self.spent += v.extra_seconds / UNIT
             self.useful += work
-            self.spent += 0.0 if self._is_stem(v.operator) else v.extra_seconds / UNIT
             if v.rows_in:
-                yield visited, v.operator, v.rows_in, float(v.rows_out), work
-            visited |= {v.operator}
+                yield before[v.operator], v.operator, v.rows_in, float(v.rows_out), work
+
+    def _before(self, order: Sequence[int]) -> dict[int, frozenset[int]]:
+        """What comes before each operator of an order."""
+        key = tuple(order)
+        if key not in self._known:
+            if len(self._known) == REMEMBERED:
+                self._known.clear()
+            self._known[key] = {op: frozenset(key[:k]) for k, op in enumerate(key)}
+        return self._known[key]
 
     def _judged(self, journey: Journey) -> Iterable[Seen]:
         """What filters that were tried anyway would have done to the rows that the filters before them let through."""
@@ -256,18 +298,15 @@ class MJoinGreedy(SingleRoute):
         visited: frozenset[int] = frozenset()
         reached = np.ones(len(journey.passed), np.bool_)
         for v in journey.visits:
-            if self._is_stem(v.operator):
+            if self._stem[v.operator]:
                 return
             for rival in self.pipeline.eligible(visited):
                 bits = journey.passed[reached, rival]
                 tried = int((bits != UNTRIED).sum())
-                if rival != v.operator and not self._is_stem(rival) and tried and rival in cost:
+                if rival != v.operator and not self._stem[rival] and tried and rival in cost:
                     yield visited, rival, tried, float((bits == PASSED).sum()), tried * cost[rival] / UNIT
             reached = reached & (journey.passed[:, v.operator] == PASSED)
             visited |= {v.operator}
-
-    def _is_stem(self, operator: int) -> bool:
-        return self.pipeline.operators[operator].kind == "stem"
 
     def learn(self, on_way: Sequence[Seen], rivals: Sequence[Seen] = (), *, decide: bool = True) -> bool:
         """Take in what operators on the way and their rivals did, and reorder if that pays. Returns whether it is a
@@ -356,9 +395,9 @@ class MJoinGreedy(SingleRoute):
             f, w = self._belief(visited, op)
             work += fanout * w
             fanout *= f
-            matched = fanout if self._is_stem(op) else 0.0
+            matched = fanout if self._stem[op] else 0.0
             visited |= {op}
-        return _Reach(path, fanout, work, work - matched + (1.0 if self._is_stem(path[-1]) else 0.0))
+        return _Reach(path, fanout, work, work - matched + (1.0 if self._stem[path[-1]] else 0.0))
 
     def _belief(self, visited: frozenset[int], op: int) -> tuple[float, float]:
         """Fan-out and work; an operator never met is taken to change nothing and to cost what the others cost."""
@@ -371,8 +410,8 @@ class MJoinGreedy(SingleRoute):
     def _units(self, order: Sequence[int]) -> float | None:
         """Expected work per tuple on an order, or None while something on it was never met."""
         rows, work = 1.0, 0.0
-        for k, op in enumerate(order):
-            belief: Belief | None = self.fanouts.believe(frozenset(order[:k]), op)
+        for op, before in self._before(order).items():
+            belief: Belief | None = self.fanouts.believe(before, op)
             if belief is None:
                 return None
             work += rows * belief.work
