@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from thalweg.spark import BRIEF
+
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-# A test's data is small: compiling Spark's code twice, on the cores that the test needs, costs more than it gives. That
-# holds for the programs that tests start, too.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JAVA_TOOL_OPTIONS", BRIEF)  # for the programs that tests start, too
 
 
 @pytest.fixture(scope="session")

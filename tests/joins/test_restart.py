@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -77,3 +78,29 @@ def test_state_of_another_query_is_refused():
     state = Engine(bind(case.text, case.specs, case.functions), tables=case.tables).snapshot()
     with pytest.raises(CheckpointError, match="another query"):
         Engine(bind(other.text, other.specs, other.functions), tables=other.tables).restore(state)
+
+
+@pytest.mark.parametrize("policy", ["auto", "agreedy", "mesh"])
+def test_what_another_version_learned_is_not_read(policy, monkeypatch):
+    """Records as they were before they said their format: the rows stay the same, and events tell."""
+    told, snapshot, restore = [], Engine.snapshot, Engine.restore
+
+    def older(engine):
+        parts = snapshot(engine)
+        record = json.loads(parts["record"])
+        for entry in record["inputs"].values():
+            if entry["policy"] is not None:
+                entry["policy"] = entry["policy"]["learned"]
+        return parts | {"record": json.dumps(record).encode()}
+
+    def taken_up(engine, parts):
+        restore(engine, parts)
+        told.extend(engine.drain())
+
+    cases = [uninterrupted(seed, policies=[policy]) for seed in range(24_000, 24_010)]
+    wanted = [sorted(run(case).rows, key=repr) for case in cases]
+    monkeypatch.setattr(Engine, "snapshot", older)
+    monkeypatch.setattr(Engine, "restore", taken_up)
+    assert [sorted(run(restarted(case, case.seed, 1)).rows, key=repr) for case in cases] == wanted
+    assert {(e.policy, e.kind) for e in told} == {(policy, "begin anew")}
+    assert len(told) >= len(cases)

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thalweg import optimize
 from thalweg.execute.batch import Batch
 from thalweg.execute.filtercell import FilterCell
 from thalweg.execute.filters import Filter
@@ -342,7 +341,7 @@ def test_what_a_new_worker_is_given_is_small_and_enough_to_go_on_by_class() -> N
         rusters = policy.route(Batch(table.slice(start, 1000), number))
         policy.observe(Visits(number, 1000, tuple(travel(piece, np.full(4, 1e-3), r) for r in rusters)))
     assert policy.classed
-    prior = json.dumps(optimize.prior(policy))
+    prior = json.dumps(policy.prior())
     assert len(prior) < 8_000 < len(json.dumps(policy.snapshot()))
     fresh = Auto(pipeline, 4)
     fresh.restore(json.loads(prior))

@@ -71,6 +71,30 @@ def test_events_tell_of_freeze(spark):
     assert tw.query("told").events().kind.tolist()[-4:] == ["freeze", "freeze", "thaw", "thaw"]  # of a and of b
 
 
+def test_counts_are_of_all_workers_where_nothing_is_stored(spark, one, tmp_path):
+    """Each worker has an engine of its own, and tells of the whole what its tasks added."""
+    shape = SHAPES["one stream and a table"]
+    df = spark.readStream.schema(DDL).parquet(str(one / "s1")).repartition(5)
+    inputs = {"s1": tw.stream(df, time="ts", lateness=LATENESS), "names": spark.createDataFrame(joinshapes.NAMES)}
+    drain(spark, tw.sql(shape.ours, name="looked up", odd=joinshapes.odd, **inputs), tmp_path)
+    query, answer = tw.query("looked up"), joinshapes.answer(shape)
+    (stream,) = query.summary().streams
+    assert (stream.read, query.results()) == (400, len(answer))
+    (line,) = query.stats().query("input == 'a'").to_dict("records")
+    assert (line["rows in"], line["results"]) == (400, len(answer))
+
+
+def test_counts_of_a_batch_are_of_all_cells_and_times(spark):
+    frames = {s: tw.stream(spark.createDataFrame(joinshapes.table(s)), time="ts") for s in ("s1", "s2")}
+    df = tw.sql(PAIRS.ours, name="counted", cells=4, **frames)
+    df.collect()
+    summary = tw.query("counted").summary()
+    assert (summary.cells, summary.results) == (4, len(joinshapes.answer(PAIRS)))
+    tw.sql(PAIRS.ours, name="counted", cells=4, **frames).collect()  # the same again, as inside foreachBatch
+    summary = tw.query("counted").summary()
+    assert (summary.read, summary.results) == (2 * 800, 2 * len(joinshapes.answer(PAIRS)))
+
+
 def test_stages_state_and_hints(spark, one, tmp_path):
     """One query with everything to tell: skewed keys, rates that ask for another cut, too many tasks."""
     fast = pa.concat_tables([joinshapes.table("s1")] * 3)

@@ -29,6 +29,7 @@ from thalweg.demo.part import run as run_part
 from thalweg.demo.written import probe_work
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.query.inputs import micros
+from thalweg.spark import BRIEF
 from thalweg.spark.session import LOCAL
 from thalweg.watch.stop import Stop
 
@@ -45,8 +46,6 @@ class Size:
     """Options of the JVM."""
 
 
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that ends within a minute does not earn back what its optimizing compiler takes: a third of all the CPU time."""
 SIZES = {
     "full": Size(months=24, every=1, files=48, rows=10_000),
     "quick": Size(months=8, every=4, files=16, rows=6_000, java=BRIEF),

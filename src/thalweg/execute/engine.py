@@ -774,6 +774,8 @@ class Engine:
 
     def snapshot(self) -> dict[str, bytes]:
         """Everything needed to go on elsewhere: slices and waiting tuples as Arrow, the rest as one JSON record."""
+        from thalweg.optimize import learned
+
         parts: dict[str, bytes] = {}
         record: dict[str, Any] = {"format": FORMAT, "query": self.query.text, "tick": self.tick, "seed": self.seed}
         record["counts"] = [self._batches, self._results, self._begun, self._closed]
@@ -801,7 +803,7 @@ class Engine:
                 ],
                 "met": [stage.buckets, stage.hashes],
                 "entered": [0, 0] if stage.stem is None else [stage.stem.entries, stage.stem.hashes],
-                "policy": None if stage.policy is None else stage.policy.snapshot(),
+                "policy": None if stage.policy is None else learned.record(stage.policy),
                 "visits": stage.visits,
                 "slices": [],
             }
@@ -853,15 +855,17 @@ class Engine:
             self.feeds[key.split("/", 1)[1].rsplit("/", 1)[0]].waiting.append((times, data[0]))
         # Another tuner, none, or one of another version starts afresh: layouts can be rebuilt and are no part of the answer.
         tuned = record.get("tuning")
-        learned = self._tuning is not None and tuned is not None and self._tuning.reads(tuned)
+        known = self._tuning is not None and tuned is not None and self._tuning.reads(tuned)
         for stage in self.stages:
-            self._restore_stage(stage, record["inputs"][stage.input.alias], parts, layouts=learned)
-        if learned and self._tuning is not None:
+            self._restore_stage(stage, record["inputs"][stage.input.alias], parts, layouts=known)
+        if known and self._tuning is not None:
             self._tuning.restore(tuned)
 
     def _restore_stage(
         self, stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes], *, layouts: bool
     ) -> None:
+        from thalweg.optimize import learned
+
         alias = stage.input.alias
         (
             stage.rows_in, stage.keyless, stage.rows_built, stage.rows_evicted, stage.work, stage.extra_work,
@@ -870,9 +874,8 @@ class Engine:
         if stage.stem is not None:
             stage.stem.entries, stage.stem.hashes = entry.get("entered", (0, 0))
         stage.visits = {k: [*v, 0][:5] for k, v in entry["visits"].items()}
-        learned = entry["policy"]
-        if stage.policy is not None and learned is not None and learned.get("policy") == stage.policy.name:
-            stage.policy.restore(learned)
+        if stage.policy is not None and entry["policy"] is not None:
+            self._events += learned.take_up(stage.policy, stage.pipeline, entry["policy"])
         if stage.order is not None:
             waiting, partitions = read_ipc(parts[f"order/{alias}"]), read_ipc(parts[f"partitions/{alias}"])
             stage.order.load(waiting, partitions, entry["order"])

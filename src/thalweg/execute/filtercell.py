@@ -96,7 +96,7 @@ class FilterCell:
 
     def __init__(
         self, pipeline: Pipeline, filters: Sequence[Filter], policy: Policy, *,
-        meter: Meter | None = None, chunks: Chunks | None = None, frozen: Frozen = None,
+        meter: Meter | None = None, chunks: Chunks | None = None, frozen: Frozen = None, events: Sequence[Event] = (),
     ) -> None:  # fmt: skip
         self.pipeline = pipeline
         self.policy = policy
@@ -104,7 +104,7 @@ class FilterCell:
         self.fabric = FilterFabric(pipeline, filters, meter or clock())
         self.chunks = chunks or Chunks()
         self.tally = Tally(len(pipeline))
-        self.events: list[Event] = []
+        self.events = list(events)
         self._number = 0
 
     def feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:

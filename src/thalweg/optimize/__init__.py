@@ -41,11 +41,4 @@ def make(name: str, pipeline: Pipeline, seed: int = 0, **options: Any) -> Policy
     return policy
 
 
-def prior(policy: Policy) -> dict[str, Any]:
-    """What a new worker needs to begin where others are: all that was learned, or, where a policy says so, less."""
-    light = getattr(policy, "prior", None)
-    record: dict[str, Any] = light() if light is not None else policy.snapshot()
-    return record
-
-
-__all__ = ["Explanation", "OperatorView", "Policy", "RouteView", "make", "names", "prior"]
+__all__ = ["Explanation", "OperatorView", "Policy", "RouteView", "make", "names"]

@@ -77,7 +77,8 @@ class Policy(Protocol):
         ...
 
     def restore(self, record: dict[str, Any]) -> None:
-        """Take up what an equal policy of an equal pipeline had learned."""
+        """Take up what an equal policy of an equal pipeline had learned. A class attribute `format`, a number, tells
+        records of one version of a policy from those of the next: `restore` gets only those of its own."""
         ...
 
 

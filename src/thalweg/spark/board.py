@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.execute.counts import added
 from thalweg.plan import Pipeline
 from thalweg.plan.shares import Shares
 from thalweg.query.predicate import Predicate
@@ -95,12 +96,18 @@ class JoinEntry:
     decisions: list[dict[str, Any]] = field(default_factory=list)
     """Events of the driver's own: freeze and thaw."""
     reports: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=KEEP_REPORTS))
+    """Counts of cells in them are totals."""
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=64))
     lock: threading.Lock = field(default_factory=threading.Lock)
+    totals: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """By cell, where tasks tell only what they added."""
 
     def add(self, texts: list[str]) -> None:
         fresh = [json.loads(t) for t in texts]
         with self.lock:
+            for r in fresh:
+                if "added" in r:
+                    r["stats"] = self.totals[r["key"]] = added(self.totals.get(r["key"], {}), r.pop("added"))
             self.reports.extend(fresh)
 
     def heard(self, batch: int, milliseconds: Mapping[str, int]) -> None:

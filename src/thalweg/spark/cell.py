@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 
 from thalweg.errors import CheckpointError
+from thalweg.execute.counts import since
 from thalweg.execute.engine import Engine
 from thalweg.execute.stem import read_ipc, write_ipc
 from thalweg.optimize.tuner import layout_and_tuner
@@ -310,15 +311,16 @@ def _advance(engine: Engine, marks: Mapping[str, int], results: Results) -> None
         engine.advance(counted, into=results.add)
 
 
-def report(engine: Engine, **more: Any) -> dict[str, Any]:
-    """What the board hears of one cell and batch."""
+def report(engine: Engine, before: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """What the board hears of one cell and batch. Where counts are not kept with the state, those since `before`: the
+    board adds them up."""
     names = {s.input.alias: s.pipeline.names for s in engine.stages}
     explained = engine.explain()
     return {
         "stage": "cell",
         "batch": batch_number(),
         **more,
-        "stats": engine.stats(),
+        **({"stats": engine.stats()} if before is None else {"added": since(before, engine.stats())}),
         "needed": engine.needed(),
         "routes": {a: engine.frozen.get(a, e.routes[0].route).named(names[a]) for a, e in explained.items()},
         "classes": {
@@ -352,8 +354,8 @@ def batch_cell(task: CellTask) -> Any:
         run_whole(engine, ours, results)
         clock.lap("join")
         lines: list[tuple[bytes | None, str | None]] = [(blob, None) for blob in results.blobs()]
-        lines.append((None, json.dumps(report(engine, key=0, loaded="new", written=0, results=results.count,
-                                              **clock.record()))))  # fmt: skip
+        lines.append((None, json.dumps(report(engine, {}, key=arrived[0].key, loaded="new", written=0,
+                                              results=results.count, **clock.record()))))  # fmt: skip
         return pa.table({"blob": pa.array([b for b, _ in lines], pa.binary()),
                          "stats": pa.array([s for _, s in lines], pa.string())})  # fmt: skip
 

@@ -20,9 +20,9 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from thalweg import optimize
-from thalweg.errors import CheckpointError
 from thalweg.execute.filtercell import FilterCell
 from thalweg.execute.filters import Filter
+from thalweg.optimize import learned
 from thalweg.plan import Pipeline, Route
 from thalweg.query.predicate import Predicate
 from thalweg.spark.control import Control
@@ -64,7 +64,7 @@ class FilterTask:
                 yield _with_stats(kept, None)
         if sample is not None:
             if not cell.frozen:
-                _learned[self.key] = cell.policy.snapshot()
+                _learned[self.key] = learned.record(cell.policy)
             yield _with_stats(sample, json.dumps(self._report(cell)))
 
     def _open(self) -> FilterCell:
@@ -72,15 +72,10 @@ class FilterTask:
         frozen = orders.get("frozen")
         policy = optimize.make(self.policy, self.pipeline, self._seed())
         prior = _learned.get(self.key) or orders.get("learned")
-        if prior and prior.get("policy") == self.policy:
-            try:
-                policy.restore(prior)
-            except (CheckpointError, LookupError, TypeError, ValueError, AttributeError):
-                # A file left by another query of the same name, or by another version: begin as if there were none.
-                policy = optimize.make(self.policy, self.pipeline, self._seed())
+        events = learned.take_up(policy, self.pipeline, prior) if prior else []
         return FilterCell(
             self.pipeline, [self._filter(p) for p in self.predicates], policy,
-            frozen="classes" if frozen == "classes" else Route(tuple(frozen)) if frozen else None,
+            frozen="classes" if frozen == "classes" else Route(tuple(frozen)) if frozen else None, events=events,
         )  # fmt: skip
 
     def _seed(self) -> int:
@@ -100,7 +95,7 @@ class FilterTask:
             "partition": task.partitionId() if task else 0,
             "pid": os.getpid(),
             **cell.record(),
-            "learned": None if cell.frozen else optimize.prior(cell.policy),
+            "learned": None if cell.frozen else learned.record(cell.policy, light=True),
         }
 
 

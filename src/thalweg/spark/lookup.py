@@ -36,9 +36,9 @@ class LookupTask:
     def run(self, batches: Batches) -> Batches:
         schema = to_arrow_schema(self.schema, timezone="UTC")
         key = self.cell.token
-        engine = _engines.pop(key, None) or self.cell.engine()
+        kept = _engines.pop(key, None)
+        engine, before = (kept, kept.stats()) if kept is not None else (self.cell.engine(), {})
         obey(engine, self.cell)
-        before = engine.stats()
         rows = results = 0
         for batch in batches:
             if not batch.num_rows:
@@ -49,7 +49,7 @@ class LookupTask:
             for part in table.cast(schema).to_batches():
                 yield _with_stats(part, None)
         if rows:
-            yield _told(schema, json.dumps(report(engine, key=0, loaded="warm" if before["batches"] else "new", written=0,
+            yield _told(schema, json.dumps(report(engine, before, key=0, loaded="warm" if before else "new", written=0,
                                                   results=results, rows=rows, seconds={})))  # fmt: skip
         _engines[key] = engine
         while len(_engines) > KEPT:

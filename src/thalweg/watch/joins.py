@@ -63,9 +63,14 @@ class JoinHandle:
         return _results(self._newest())
 
     def stats(self) -> pd.DataFrame:
-        """One row for each batch, cell and input."""
-        rows = []
+        """One row for each batch, cell and input; where several tasks made up a cell's batch, with the totals after the
+        last of them."""
+        last: dict[tuple[int | None, int], dict[str, Any]] = {}
         for r in self._reports("cell"):
+            made = last.get((r["batch"], r["key"]), {"results": 0})["results"]
+            last[r["batch"], r["key"]] = r | {"results": made + r["results"]}
+        rows = []
+        for r in last.values():
             for alias, values in r["stats"]["inputs"].items():
                 seconds = r["seconds"]
                 rows.append(
