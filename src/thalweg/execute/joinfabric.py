@@ -115,6 +115,8 @@ class _Trip:
     numbers: Ints | None = None
     """Row numbers of profiled rows, ascending."""
     trials: list[Trial] = field(default_factory=list)
+    entries: int = 0
+    """Rows entered in indexes for the trials."""
     begun: int | None = None
     """How many rows were joined before the rest was recalled, if it was."""
     sampled: set[int] = field(default_factory=set)
@@ -209,7 +211,7 @@ class JoinFabric:
             if t.rows_in or t.extra
         )
         done, rest = partial[: trip.begun], partial[len(partial) if trip.begun is None else trip.begun :]
-        told = trip.passed, trip.matches, tuple(trip.trials), trip.begun is not None
+        told = trip.passed, trip.matches, tuple(trip.trials), trip.begun is not None, trip.entries
         return done, rest, Journey(ruster, rows - len(rest), visits, *told)
 
     def _depart(self, i: int, arrival: Arrival, ruster: Ruster) -> _Trip:
@@ -402,7 +404,11 @@ class JoinFabric:
         sample = np.ascontiguousarray(partial[:: max(1, len(partial) // SAMPLE)][:SAMPLE])
         for op in rivals:
             step = self.shape.step(bound, self._others[trip.input][op - first])
-            view = self._view(step).between(trip.newest, trip.expiry)
+            stem = self.stems[step.target]
+            assert stem is not None
+            entered = stem.entries
+            view = stem.view(step.pattern).between(trip.newest, trip.expiry)
+            trip.entries += stem.entries - entered
             matches = np.empty(len(sample), np.int64)
             started = perf_counter()
             spent = kernels.count(

@@ -211,7 +211,7 @@ class MJoinGreedy(SingleRoute):
         for journey in visits.journeys:
             on_way += self._travelled(journey)
             rivals += [(t.visited, t.operator, t.rows, float(t.matches), t.work) for t in journey.trials]
-            self.spent += sum(t.work for t in journey.trials)
+            self.spent += sum(t.work for t in journey.trials) + journey.entries
             if journey.passed is not None:
                 rivals += self._judged(journey)
         self.useful += SEND

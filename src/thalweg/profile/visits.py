@@ -71,6 +71,8 @@ class Journey:
     trials: tuple[Trial, ...] = ()
     recalled: bool = False
     """Whether the ruster went over its limit: the rows not begun, which are not counted here, are routed again."""
+    entries: int = 0
+    """Rows entered in indexes only to count against operators that did not come next."""
     left: tuple[NDArray[np.int64], ...] | None = None
     """Positions in the batch of the rows that left each visited operator, in the order of `visits`; None unless the
     ruster asked for a trace."""
