@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.joins import handwritten, rivals, scaling, start, thalweg_runs
 from benchmarks.joins.measure import Contender, WrongAnswer, race
 from benchmarks.joins.report import ADAPTED, BEST, LIMIT, POLARS, Effort, Report, Result, note_load
-from benchmarks.joins.workloads import FULL, QUICK, Workload, j, j3, kinds
+from benchmarks.joins.workloads import FULL, QUICK, WINDOW, Workload, j, j3, kinds, steady
 
 HERE = Path(__file__).parent
 DATA = Path("out/benchmarks/joins")
@@ -25,7 +25,9 @@ HandWritten = Callable[..., tuple[int, int, int]]
 def main(
     quick: Annotated[bool, typer.Option(help="Smaller data, fewer rounds; a minute or so.")] = False,
     rounds: Annotated[int, typer.Option(help="Passes of each contender.")] = 0,
-    only: Annotated[str, typer.Option(help="Only workloads whose name contains this, 'kinds' or 'scaling'.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Only workloads whose name contains this, 'kinds', 'idle' or 'scaling'.")
+    ] = "",
     batch: Annotated[int, typer.Option(help="Milliseconds in a micro-batch.")] = thalweg_runs.BATCH,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; a quick one stays in out/.")] = None,
 ) -> None:
@@ -44,6 +46,10 @@ def main(
     if not only or only == "kinds":
         with console.status("kinds of tuples"):
             report.kinds = by_class(40_000 if quick else 200_000, report.batch)
+        report.write(folder)
+    if not only or only == "idle":
+        with console.status("nothing to gain"):
+            report.idle = nothing_to_gain(60_000 if quick else 200_000, 3 if quick else 11)
         report.write(folder)
     if not only or only == "scaling":
         with console.status("scaling") as status:
@@ -114,12 +120,20 @@ def by_class(tuples: int, batch: int) -> dict[str, float]:
     return {name: r.total_work for name, r in runs.items()}
 
 
-def thalweg(w: Workload, folder: Path, policy: thalweg_runs.Chooser, batch: int) -> Callable[[], rivals.Answer]:
-    def go() -> rivals.Answer:
-        run = thalweg_runs.run(w, folder, policy, batch=batch)
-        return run.count, run.checksum
+def nothing_to_gain(tuples: int, pairs: int) -> list[float]:
+    """Processor time of `auto` where all orders are alike, `written` = 1, in pairs of passes that take turns to be first."""
+    w = steady(tuples, WINDOW, streams=4)
+    passes = [Contender(p, lambda p=p: answer(thalweg_runs.feed(w, w.data, p))) for p in ("auto", "written")]  # type: ignore[misc]
+    auto, written = race(passes, pairs)
+    return [a / b for a, b in zip(auto.processor, written.processor, strict=True)]
 
-    return go
+
+def answer(run: thalweg_runs.Run) -> rivals.Answer:
+    return run.count, run.checksum
+
+
+def thalweg(w: Workload, folder: Path, policy: thalweg_runs.Chooser, batch: int) -> Callable[[], rivals.Answer]:
+    return lambda: answer(thalweg_runs.run(w, folder, policy, batch=batch))
 
 
 def hand_written(w: Workload) -> HandWritten | None:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -73,6 +74,8 @@ class Report:
     """Rows per processor second of J by milliseconds per micro-batch."""
     kinds: dict[str, float] = field(default_factory=dict)
     """Two kinds of tuples that want opposite orders: probe work by policy, learning included."""
+    idle: list[float] = field(default_factory=list)
+    """Processor time of `auto` where every order is as good, `written` = 1, by pairs of passes."""
     batch: int = 0
     rounds: int = 0
     load: list[float] = field(default_factory=list)
@@ -107,6 +110,8 @@ class Report:
             console.print(
                 f"  kinds of tuples: {policy} {work:,.0f} probes, best single order {self.kinds[BEST] / work:.2f} x it"
             )
+        if self.idle:
+            console.print(f"  nothing to gain: auto takes {median(self.idle):.3f} of the processor time of written")
         if self.starts:
             cold, warm = self.starts
             console.print(f"  start: {cold.own:.1f} s with nothing compiled, {warm.own:.2f} s from the cache")
@@ -131,6 +136,7 @@ class Report:
             "curves": [asdict(c) | {"slope": c.slope(), "work slope": c.slope("work")} for c in self.curves],
             "batches": self.batches,
             "kinds": self.kinds,
+            "idle": self.idle,
             "starts": [asdict(s) for s in self.starts or ()],
         }
 
@@ -167,6 +173,15 @@ class Report:
                 "|---|---:|---:|",
             ]
             lines += [f"| {p} | {v:,.0f} | {self.kinds[BEST] / v:.2f} |" for p, v in self.kinds.items()]
+        if self.idle:
+            lines += [
+                "",
+                "## Nothing to gain",
+                "",
+                "Four streams, all linked, every order as good as any other and no drift. Processor time of `auto`, "
+                f"`written` = 1, in {len(self.idle)} pairs of passes: {median(self.idle):.3f} (median; "
+                f"{min(self.idle):.2f} to {max(self.idle):.2f}). Target: at most 1.03.",
+            ]
         if self.starts:
             lines += ["", "## Start", "", "| processor s | libraries | Thalweg | first results |", "|---|---|---|---|"]
             for name, s in zip(("nothing compiled", "from the cache"), self.starts, strict=True):

@@ -47,7 +47,7 @@ LEAST = 64
 """Tuples of a batch below which none go ahead."""
 PATIENCE = 15
 """Batches between scouts, at most, while they bring nothing new."""
-RARE = 3
+RARE, LEARNED = 3, 8
 """Batches between scouts from which on only one batch in so many is learned from."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
@@ -92,6 +92,8 @@ class MJoinGreedy(SingleRoute):
     """
 
     alpha: float = 0.9
+    entry: float = 1.0
+    """Units of work that it takes to enter a tuple in one more index."""
     scouts: int = 48
     regret: float = 0.03
     name = "agreedy"
@@ -243,7 +245,7 @@ class MJoinGreedy(SingleRoute):
         """Whether there is nothing to learn: while scouts are rare most batches are only held against the work per tuple
         that the last ones left, which takes a tenth of the time."""
         self._passed_over += 1
-        if self._every < RARE or self._alarmed or self._level is None or self._passed_over % RARE == 0:
+        if self._every < RARE or self._alarmed or self._level is None or self._passed_over % LEARNED == 0:
             return False
         work = 0.0
         for journey in visits.journeys:
@@ -334,8 +336,13 @@ class MJoinGreedy(SingleRoute):
             order.extend(best)
         if tuple(order) == self.order:
             order, reason = self._better_as_a_whole()
-        if tuple(order) != self.order:
+        if tuple(order) != self.order and self._pays(order):
             self._adopt(order, reason)
+
+    def _pays(self, order: Sequence[int]) -> bool:
+        """Whether another order would save what the indexes may cost that only it needs; yes while that is not known."""
+        before, after = self._units(self.order), self._units(order)
+        return before is None or after is None or not 0 <= before - after < self.entry
 
     def _better_as_a_whole(self) -> tuple[list[int], str]:
         """Where no place is clearly wrong: the order of the lowest ranks, if all of it takes clearly less than the present
