@@ -1,4 +1,4 @@
-"""`python -m benchmarks.spark_joins [--quick]`: the whole comparison, from making the data to the report."""
+"""`python -m benchmarks.spark_joins [--quick] [--flink PYTHON]`: the whole comparison, from making the data to the report."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ SIZES = {50_000: 7, 200_000: 5, 800_000: 10}
 RIVAL_BATCHES = {0: 4, 1: 3}
 """How many batches Spark's own joins get, by size from the smallest: they take minutes where ours take seconds. At the
 largest they get none: the rows that they put together before they look at times grow with the square of the batch."""
+FLINK_BATCHES = {0: 4, 1: 3, 2: 1}
+"""How many batches' rows PyFlink gets, by size from the smallest; it reads them as one."""
 SMALL = 10_000
 """Rows of a batch where latency is looked at."""
 
@@ -36,12 +38,18 @@ def main(
     only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
     size: Annotated[int, typer.Option(help="Only batches of so many rows.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; a quick one stays in out/.")] = None,
+    flink_python: Annotated[
+        Path | None, typer.Option("--flink", envvar="FLINK_PYTHON", help="A Python that has PyFlink, to compare with.")
+    ] = None,
 ) -> None:
     console = Console()
     sizes = {20_000: 4, 50_000: 4} if quick else SIZES
     folder = out or (DATA if quick or only or size else HERE)
-    bench = Bench(console, limit)
-    chosen = (quick and " --quick", only and f" --only '{only}'", size and f" --size {size}")
+    bench = Bench(console, limit, flink_python)
+    chosen = (
+        quick and " --quick", only and f" --only '{only}'", size and f" --size {size}",
+        flink_python and " --flink PYTHON",
+    )  # fmt: skip
     bench.report.command += "".join(words for words in chosen if words)
     with console.status("warming up") as status:
         bench.tell = status.update
@@ -55,10 +63,10 @@ def main(
                 # Spark's default store was the faster one where both were tried, but it lives in the JVM's heap, and the
                 # state of the clique at 200,000 rows a batch does not fit into 5 GB.
                 bench.compare(shape, batch, batches, RIVAL_BATCHES.get(k, 0), HDFS if k == 0 else ROCKSDB)
+                bench.beside_flink(shape, batch, FLINK_BATCHES[k])
                 bench.report.write(folder)  # what is there so far, should the rest be cut off
         if not only and not size:
             bench.latency(SMALL, 6 if quick else 16)
-            bench.report.flink = flink.installed()
     bench.spark.stop()
     bench.report.show(console)
     bench.report.write(folder)
@@ -66,8 +74,10 @@ def main(
 
 
 class Bench:
-    def __init__(self, console: Console, limit: float) -> None:
+    def __init__(self, console: Console, limit: float, flink_python: Path | None = None) -> None:
         self.console, self.limit = console, limit
+        # Not resolved: a virtual environment's Python is a link, and its target knows nothing of the environment.
+        self.flink = flink_python and flink_python.absolute()
         self.report = Report()
         self.spark: SparkSession = session(2)
         self.tell = console.print
@@ -98,6 +108,22 @@ class Bench:
         if known[0] is not None and runs[0].answer != known:
             raise WrongAnswer(f"{shape}, {batch:,} rows a batch: {runs[0].answer}, known is {known}")
         self.report.runs += runs
+        shutil.rmtree(feed.folder)
+
+    def beside_flink(self, shape: str, batch: int, batches: int) -> None:
+        """PyFlink's interval joins and Thalweg, one after the other over the same rows."""
+        if self.flink is None:
+            return
+        feed = make(shape, batch, batches, DATA)
+        self.report.note_load()
+        ours = self._ours(feed, 2)
+        self.tell(f"PyFlink, {shape}, {feed.rows:,} rows")
+        theirs = flink.run(self.flink, feed, DATA / "flink", self.limit)
+        theirs.ours, theirs.ours_cpu = sum(ours.triggers), ours.cpu
+        if not theirs.cut_off and theirs.answer != ours.answer:
+            raise WrongAnswer(f"{shape}, {feed.rows:,} rows: {ours.answer}, PyFlink says {theirs.answer}")
+        self.report.flink.append(theirs)
+        shutil.rmtree(DATA / "flink")
         shutil.rmtree(feed.folder)
 
     def latency(self, batch: int, batches: int) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.spark_joins.flink import ABSENT, FEW, HEAP, WARM_UP, FlinkRun
 from benchmarks.spark_joins.onspark import OURS, SPARK, Run
 
 TARGETS = {"times Spark, clique": 50.0, "rows/s, 2 cells": 250_000.0}
@@ -29,7 +30,7 @@ class Report:
     small: list[Run] = field(default_factory=list)
     """Runs with small batches, for the break-down of latency."""
     load: list[float] = field(default_factory=list)
-    flink: bool = False
+    flink: list[FlinkRun] = field(default_factory=list)
     command: str = "python -m benchmarks.spark_joins"
 
     def note_load(self) -> None:
@@ -78,7 +79,8 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
         record = {
             "when": datetime.now(UTC).isoformat(timespec="minutes"), "machine": machine(), "load": self.load,
-            "flink": self.flink, "runs": [asdict(r) for r in self.runs], "small": [asdict(r) for r in self.small],
+            "runs": [asdict(r) for r in self.runs], "small": [asdict(r) for r in self.small],
+            "flink": [asdict(r) for r in self.flink],
         }  # fmt: skip
         (folder / "results.json").write_text(json.dumps(record, indent=1) + "\n")
         self.plot(folder / "spark_joins.png")
@@ -107,7 +109,19 @@ class Report:
                     f"**{shape}: {rate:,.0f} input rows/s at {batch:,} rows a batch, 2 cells**; target {target:,.0f}, "
                     f"{met(rate, target)}."
                 )
-        return lines
+        return [*lines, *self._flink_verdicts()]
+
+    def _flink_verdicts(self) -> list[str]:
+        if not self.flink:
+            return [f"PyFlink: {ABSENT}."]
+        return [
+            f"**{r.feed}, {r.rows:,} rows, against PyFlink's interval joins: more than {r.ratio:.1f} x the rows/s**; it was cut "
+            f"off after {r.seconds:.0f} s."
+            if r.cut_off
+            else f"**{r.feed}, {r.rows:,} rows, against PyFlink's interval joins: {r.ratio:.1f} x the rows/s, "
+            f"{r.processor_ratio:.1f} x per processor second**, answers equal."
+            for r in self.flink
+        ]
 
     def markdown(self) -> list[str]:
         lines = [
@@ -120,12 +134,13 @@ class Report:
             "included. Spark's own joins run over the first batches of the smaller sizes, with Spark's default state store (in the "
             "heap) at the smallest and with RocksDB above, where the heap of 5 GB does not hold their state.", "",
             *[f"- {line}" for line in self.verdicts()],
-            f"- PyFlink: {'installed, but not part of this run' if self.flink else 'not installed, not compared'}.",
             "", "![rows per second](spark_joins.png)",
         ]  # fmt: skip
         for shape in dict.fromkeys(r.feed for r in self.runs):
             lines += ["", f"## {shape}", "", "| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 1)]
             lines += ["| " + " | ".join(cells_of(r)) + " |" for r in self.runs if r.feed == shape and r.triggers]
+        if self.flink:
+            lines += ["", "## PyFlink's interval joins", "", *self._beside_flink()]
         if self.small:
             lines += ["", f"## Latency at {self.small[0].batch:,} rows a batch", "", *self._latency()]
         lines += ["", "## Where the time goes at the largest batches", "", *self._parts(self._largest())]
@@ -137,6 +152,37 @@ class Report:
 
     def _latency(self) -> list[str]:
         lines = ["Seconds per batch, median, and how they are made up:", "", *self._parts(self.small)]
+        return lines
+
+    def _beside_flink(self) -> list[str]:
+        versions = ", ".join(dict.fromkeys(r.version for r in self.flink if r.version)) or "version unknown"
+        head = ("", "who", "rows", "s", "rows/s", "rows/processor s", "results", "rows between joins", "memory MB")
+        lines = [
+            f"apache-flink {versions}, parallelism {self.flink[0].parallelism}, its local cluster, {HEAP} of heap, state in the "
+            "heap, no checkpoints (Thalweg commits its state in each batch). Flink's wheel reads no Parquet: it gets the same "
+            f"rows as CSV, one file a stream. Java has compiled in a job over the first {WARM_UP:,} rows of each stream. Flink's "
+            f"seconds are those of the job (in brackets) less those of the same job over {FEW} rows of each stream; its processor "
+            "seconds are those of all of the job. Thalweg's are all batches, the first included, in 2 cells. Streams are joined "
+            "in the order written, one interval on event times in each join, the other windows as conditions on numbers, as for "
+            "Spark. What goes from one join to the next, as last seen while the job ran, is what the next one keeps; how many "
+            "rows of state it holds at a time Flink does not tell without checkpoints.", "",
+            "| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2),
+        ]  # fmt: skip
+        for r in self.flink:
+            ours = [
+                r.feed, OURS, f"{r.rows:,}", f"{r.ours:.1f}", f"{r.rows / r.ours:,.0f}", f"{r.rows / r.ours_cpu:,.0f}",
+                "" if r.cut_off else f"{r.count:,}", "", "",
+            ]  # fmt: skip
+            lines.append("| " + " | ".join(ours) + " |")
+            theirs = (
+                [f"over {r.seconds:.0f}, cut off", f"under {r.rows_per_second:,.0f}", "", "", "", ""]
+                if r.cut_off
+                else [
+                    f"{r.net:.1f} (of {r.seconds:.1f})", f"{r.rows_per_second:,.0f}", f"{r.rows / r.cpu:,.0f}", f"{r.count:,}",
+                    " + ".join(f"{n:,}" for n in r.between), f"{r.memory / 1e6:,.0f}",
+                ]
+            )  # fmt: skip
+            lines.append("| " + " | ".join([r.feed, "PyFlink", f"{r.rows:,}", *theirs]) + " |")
         return lines
 
     def _parts(self, runs: Sequence[Run]) -> list[str]:
