@@ -93,6 +93,15 @@ class FlinkRun:
         return self.cpu / self.ours_cpu
 
 
+def is_in(python: Path) -> bool:
+    """Whether it is an interpreter that has PyFlink."""
+    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyflink') is None)"
+    try:
+        return subprocess.run([str(python), "-c", find], check=False).returncode == 0
+    except OSError:
+        return False
+
+
 def tables(w: Workload, folder: Path) -> list[str]:
     """What the files hold, with a watermark as late as Spark's."""
     made = []

@@ -111,6 +111,8 @@ def test_flink_without_an_end_is_cut_off_and_with_another_join_refused(tmp_path)
 
 
 def test_an_interpreter_without_flink_is_told_how_to_get_it(tmp_path):
+    assert not flink.is_in(tmp_path / "nothing")
+    assert not flink.is_in(Path(sys.executable))
     with pytest.raises(FlinkFailed, match=r"No module named 'pyflink'\nPyFlink is installed by `python3.11 -m venv"):
         flink.talk(Path(sys.executable), {}, tmp_path / "stderr.txt", 60.0)
 
@@ -136,6 +138,7 @@ def test_the_report_compares_with_flink_or_says_why_not():
 @pytest.mark.parametrize("shape", ["clique", "common key"])
 def test_flink_finds_what_duckdb_finds(shape, tmp_path):
     feed = make(shape, 60_000, 1, tmp_path)
+    assert flink.is_in(Path(os.environ["FLINK_PYTHON"]))
     found = flink.run(Path(os.environ["FLINK_PYTHON"]), feed, tmp_path / "flink", limit=250.0)
     assert found.count > 100
     assert found.answer == duckdb_batch(feed.workload, feed.workload.write(tmp_path / "parquet"))
