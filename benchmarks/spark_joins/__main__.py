@@ -40,6 +40,7 @@ def main(
     only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
     size: Annotated[int, typer.Option(help="Only batches of so many rows.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; a quick one stays in out/.")] = None,
+    spark: Annotated[bool, typer.Option(help="Also Spark's own joins, which take most of the time.")] = True,
     flink_python: Annotated[
         Path | None, typer.Option("--flink", envvar="FLINK_PYTHON", help="A Python that has PyFlink, to compare with.")
     ] = None,
@@ -52,7 +53,7 @@ def main(
     bench = Bench(console, limit, flink_python)
     chosen = (
         quick and " --quick", only and f" --only '{only}'", size and f" --size {size}",
-        limit != LIMIT and f" --limit {limit:g}", flink_python and " --flink PYTHON",
+        limit != LIMIT and f" --limit {limit:g}", not spark and " --no-spark", flink_python and " --flink PYTHON",
     )  # fmt: skip
     bench.report.command += "".join(words for words in chosen if words)
     with console.status("warming up") as status:
@@ -68,7 +69,8 @@ def main(
                 # state of the clique at 200,000 rows a batch does not fit into 5 GB.
                 store = HDFS if k == 0 else ROCKSDB
                 flinks = min(batches, FLINK_BATCHES[shape][k])
-                bench.compare(shape, batch, batches, RIVAL_BATCHES.get(k, 0), store, flinks)
+                rival = RIVAL_BATCHES.get(k, 0) if spark else 0
+                bench.compare(shape, batch, batches, rival, store, flinks)
                 bench.report.write(folder)  # what is there so far, should the rest be cut off
         if not only and not size:
             bench.latency(SMALL, 6 if quick else 16)
