@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 from tests.spark import joinshapes
 from tests.spark.joinshapes import DDL, LATENESS, NAMES, SHAPES
 
 import thalweg as tw
 from thalweg.spark.keys import murmur3
+from thalweg.spark.sql import PROVIDER, ROCKSDB
 
 CASES = [
     ("two streams", 2, "auto"),
@@ -248,3 +250,22 @@ def test_mistakes_are_told_at_once(spark, folder):
 def test_cell_keys_fall_as_spark_hashes_them(spark):
     got = spark.range(200).selectExpr("hash(cast(id as int)) h").collect()
     assert [r.h for r in got] == [murmur3(i) for i in range(200)]
+
+
+def test_the_state_store_is_chosen_for_the_query_or_the_message_says_what_to_set(spark, folder, monkeypatch):
+    def forbidden(self, key, value):
+        raise PySparkRuntimeError(f"{key} may not be changed")
+
+    before = spark.conf.get(PROVIDER)
+    try:
+        spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+        asked(spark, SHAPES["two streams"], folder, cells=2)
+        assert spark.conf.get(PROVIDER) == ROCKSDB
+        spark.conf.unset(PROVIDER)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(spark.conf), "set", forbidden)
+            with pytest.raises(tw.DefinitionError, match="does not let") as told:
+                asked(spark, SHAPES["two streams"], folder, cells=2)
+        assert f"start the session with {PROVIDER}={ROCKSDB}" in str(told.value)
+    finally:
+        spark.conf.set(PROVIDER, before)
