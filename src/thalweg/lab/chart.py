@@ -55,7 +55,7 @@ def draw(panel: Panel, curves: Sequence[Curve], cast: Sequence[str] = ()) -> tup
     names = [str(x) for c in curves for x in c.x] if panel.kind in ("bars", "stack") else []
     top = 0.18 + 0.2 * (title.count("\n") + 1)
     legend = 0.12 + 0.2 * -(-len(curves) // 3) if len(curves) > 1 else 0.06
-    bottom = 0.3 + (0.22 if panel.xlabel else 0.0) + (0.5 if _slanted(dict.fromkeys(names)) else 0.0) + legend
+    bottom = 0.3 + (0.22 if panel.xlabel else 0.0) + _hanging(dict.fromkeys(names)) + legend
     height = top + PLOT + bottom
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(WIDTH, height))
@@ -91,6 +91,7 @@ def _lines(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str, in
             curve.x, means, yerr=[low, high], label=curve.series, color=LIGHT[slot], marker=MARKERS[slot],
             markersize=4.5, linestyle=DASHES[slot], linewidth=1.6, capsize=2.5, elinewidth=0.9,
         )  # fmt: skip
+    axes.yaxis.set_major_formatter(lambda y, place: _short(round(y, 9)))
     xs = sorted({x for c in curves for x in c.x})
     if panel.logx:
         axes.set_xscale("log")
@@ -105,7 +106,7 @@ def _timelines(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str
         means = [e.mean for e in curve.y]
         axes.plot(curve.x, means, label=curve.series, color=LIGHT[slot], linewidth=1.1)
     axes.xaxis.set_major_formatter(lambda x, place: _short(x))
-    axes.yaxis.set_major_formatter(lambda y, place: f"{y:,.0f}")
+    axes.yaxis.set_major_formatter(lambda y, place: _short(y))
 
 
 def _bars(axes: Any, panel: Panel, curves: Sequence[Curve], slots: dict[str, int]) -> None:
@@ -140,7 +141,9 @@ def _named_ticks(axes: Any, names: Sequence[str]) -> None:
 
 
 def _short(value: float) -> str:
-    """A tick label: 0.5, 25k, 1M."""
+    """A tick label: 0.5, 25k, 1M, 10G."""
+    if abs(value) >= 10_000_000_000:
+        return f"{value / 1_000_000_000:g}G"
     if abs(value) >= 1_000_000:
         return f"{value / 1_000_000:g}M"
     return f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{value:g}"
@@ -149,6 +152,11 @@ def _short(value: float) -> str:
 def _slanted(names: Iterable[str]) -> bool:
     """Whether the names are too long to stand side by side."""
     return sum(map(len, names)) > 48
+
+
+def _hanging(names: Iterable[str]) -> float:
+    """Inches that slanted names take below the axis."""
+    return max(0.5, 0.12 + 0.042 * max(map(len, names))) if _slanted(names) else 0.0
 
 
 _DRAWN = {"line": _lines, "timeline": _timelines, "bars": _bars, "stack": _stacks}

@@ -2,8 +2,8 @@
 
 Synthetic: every pair of streams has an attribute of its own. The six pairs fall into three perfect matchings, one
 selective and two not; every half window of tuples the roles change, so that another order of stems is best. Sensors: a
-look-alike of the Intel lab's readings, which can't be had: temperature and humidity follow the hour and each other,
-places are few and fixed.
+look-alike of the Intel lab's readings, which can't be had: temperature (to a tenth of a degree) and humidity (to half a
+percent) follow the hour and each other, places are few and fixed; a reading has a few equals in each other stream.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ def synthetic(tuples: int, window: int, seed: int, orders: int = ORDERS) -> Stre
     phase = np.array(turns)[times // (window // 2)]
     planted = random.random(tuples) < 0.1
     data = {}
-    common = {j: random.random(tuples) for j in range(6)}
+    common = {j: random.random(tuples + window // 4) for j in range(6)}
     for s in range(1, 5):
         columns = {"ts": times}
-        late = np.maximum(times - random.integers(0, window // 4, tuples), 0)
+        # Events begin before the first tuple: were they cut off there, hundreds of tuples would share one.
+        event = (times + window // 4 - random.integers(0, window // 4, tuples)) // 8 * 8
         for j, pair in enumerate(PAIRS):
             if s in pair:
                 size = domains[np.array([r[MATCHING[j]] for r in roles])[phase]]
                 # A tenth of the tuples are what an event left in every stream: they join.
-                share = np.where(planted, common[j][late // 8 * 8], random.random(tuples))
+                share = np.where(planted, common[j][event], random.random(tuples))
                 columns[f"a{pair[0]}{pair[1]}"] = (share * size).astype(np.int64)
         data[f"s{s}"] = pa.table(columns)
     where = " AND ".join(f"s{a}.a{a}{b} = s{b}.a{a}{b}" for a, b in PAIRS)
@@ -75,8 +76,8 @@ def sensors(tuples: int, window: int, seed: int) -> Streams:
         data[f"s{s}"] = pa.table(
             {
                 "ts": times,
-                "temperature": np.round(temperature).astype(np.int64),
-                "humidity": np.round(humidity / 2).astype(np.int64),
+                "temperature": np.round(10 * temperature).astype(np.int64),
+                "humidity": np.round(2 * humidity).astype(np.int64),
                 "place": place,
             }
         )
