@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thalweg.lab import catalogue, cbr, mesh, star
+from thalweg.execute.engine import Engine
+from thalweg.lab import catalogue, cbr, lookups, mesh, star
 from thalweg.lab.simulate import order_work
 
 
@@ -29,6 +30,30 @@ def test_knowing_is_the_best_order_of_each_class():
     assert star.knows(drawn) == pytest.approx(plain, rel=0.02)
 
 
+def test_tables_pass_what_the_bits_say_and_knowing_looks_up_as_often():
+    random = np.random.default_rng(6)
+    drawn = star.draw(star.skewed(4, 0.2), 4000, random)
+    stream, tables = lookups.tables(drawn, random)
+    assert [t.num_rows for t in tables.values()] == [lookups.SIZE] * 4
+    for i, table in enumerate(tables.values()):
+        there = np.isin(stream[f"fk_d{i + 1}"].to_numpy(), table["pk"].to_numpy())
+        assert (there == drawn.bits[:, i]).all()
+    engine = Engine(lookups.query(stream, tables), policy=lookups.knowing(drawn), tables=tables)
+    found = engine.push("s", stream)
+    assert sorted(found["seq"].to_pylist()) == np.flatnonzero(drawn.bits.all(axis=1)).tolist()
+    assert engine.stats()["inputs"]["s"]["buckets"] == star.knows(drawn)
+
+
+@pytest.mark.parametrize("policy", ["lottery", "cbr"])
+def test_every_policy_finds_the_rows_that_pass_all(policy):
+    random = np.random.default_rng(7)
+    drawn = star.draw(star.skewed(2, 0.05), 3000, random)
+    work, took, found = lookups.looked_up(policy, *lookups.tables(drawn, random), 7)
+    assert found == drawn.bits.all(axis=1).sum()
+    assert work > star.knows(drawn)
+    assert took > 0
+
+
 def test_the_breakdown_counts_every_call_once():
     drawn = star.draw(star.skewed(4, 0.05), 30_000, np.random.default_rng(3))
     told = star.breakdown(drawn, 3)
@@ -44,6 +69,13 @@ def test_the_mesh_lab_draws_parts_with_orders_of_their_own():
     assert abs(bits[part].mean(axis=0) - bits[~part].mean(axis=0)).max() > 0.2
     flat, _ = mesh.stream("uniform", 20_000, np.random.default_rng(4))
     assert sorted(flat.mean(axis=0).round(1)) == pytest.approx([0.0, 0.4, 0.7, 0.8, 0.9, 1.0], abs=0.1)
+
+
+def test_the_mesh_lab_writes_sp_in_the_best_single_order():
+    rows = mesh.looked_up("uniform", 6000, 4)
+    work = {r["policy"]: r["work"] for r in rows}
+    assert list(work) == [mesh.SP, mesh.MR, mesh.QM]
+    assert work[mesh.SP] < min(work[mesh.MR], work[mesh.QM])
 
 
 @pytest.mark.parametrize("group", ["cbr", "mesh"])

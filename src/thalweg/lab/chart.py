@@ -151,7 +151,8 @@ def _short(value: float) -> str:
 
 def _slanted(names: Iterable[str]) -> bool:
     """Whether the names are too long to stand side by side."""
-    return sum(map(len, names)) > 48
+    lengths = [len(n) for n in names]
+    return sum(lengths) > 48 or len(lengths) * max(lengths, default=0) > 60
 
 
 def _hanging(names: Iterable[str]) -> float:
