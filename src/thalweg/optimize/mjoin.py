@@ -95,7 +95,7 @@ class MJoinGreedy(SingleRoute):
     entry: float = 1.0
     """Units of work that it takes to enter a tuple in one more index."""
     scouts: int = 48
-    regret: float = 0.03
+    regret: float = 0.02
     name = "agreedy"
 
     def __post_init__(self) -> None:
@@ -242,10 +242,11 @@ class MJoinGreedy(SingleRoute):
         self._profile = False
 
     def _as_before(self, visits: Visits) -> bool:
-        """Whether there is nothing to learn: while scouts are rare most batches are only held against the work per tuple
-        that the last ones left, which takes a tenth of the time."""
+        """Whether there is nothing to learn: while scouts are rare, or can't be afforded, most batches are only held against the
+        work per tuple that the last ones left."""
         self._passed_over += 1
-        if self._every < RARE or self._alarmed or self._level is None or self._passed_over % LEARNED == 0:
+        rare = self._every >= RARE or not self.affords()
+        if not rare or self._alarmed or self._level is None or self._passed_over % LEARNED == 0:
             return False
         work = 0.0
         for journey in visits.journeys:
@@ -336,13 +337,18 @@ class MJoinGreedy(SingleRoute):
             order.extend(best)
         if tuple(order) == self.order:
             order, reason = self._better_as_a_whole()
-        if tuple(order) != self.order and self._pays(order):
+        written = self.pipeline.written.operators
+        if self._alike(written, order):
+            order, reason = list(written), "no other order saves what one more index may cost"
+        elif self._alike(self.order, order):
+            return
+        if tuple(order) != self.order:
             self._adopt(order, reason)
 
-    def _pays(self, order: Sequence[int]) -> bool:
-        """Whether another order would save what the indexes may cost that only it needs; yes while that is not known."""
-        before, after = self._units(self.order), self._units(order)
-        return before is None or after is None or not 0 <= before - after < self.entry
+    def _alike(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        """Whether two orders differ by less, as far as is known, than the indexes may cost that only one of them needs."""
+        before, after = self._units(one), self._units(other)
+        return before is not None and after is not None and abs(before - after) < self.entry
 
     def _better_as_a_whole(self) -> tuple[list[int], str]:
         """Where no place is clearly wrong: the order of the lowest ranks, if all of it takes clearly less than the present
