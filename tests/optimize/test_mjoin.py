@@ -12,6 +12,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from thalweg.execute.engine import Engine
 from thalweg.optimize.mjoin import PATIENCE, TRIP, MJoinGreedy, Seen
@@ -236,11 +237,11 @@ def test_scouts_grow_rare_while_nothing_changes() -> None:
         engine.push(name, keyed([0] * 300, random.integers(0, 300, 300)))
     policy = policy_of(engine, "a")
     rounds = []
-    for t in range(1, 151):
+    for t in range(1, 401):
         engine.push("a", keyed([t] * 400, random.integers(0, 300, 400)))
         rounds.append(policy.fanouts.round)
     late = rounds[-1] - rounds[49]
-    assert 1 <= late <= 100 / (PATIENCE + 1) + 3
+    assert 1 <= late <= 350 / (PATIENCE + 1) + 3
     allowed = policy.regret * (policy.useful + policy.spent) + policy.saved + policy.grace
     assert policy.spent <= 2 * allowed + TRIP, "an alarm may double it, and the last round goes over it"
 
@@ -283,6 +284,70 @@ def test_tuples_are_called_back_seldom_where_no_order_is_better() -> None:
         known = 100 if t // 2 % 2 else 500
         engine.push("a", keyed([t] * 2000, random.integers(0, known, 2000)))
     assert 1 <= sum(recalled) <= 6, "there were 25 changes"
+
+
+def test_where_orders_are_alike_the_written_one_comes_back() -> None:
+    """At first only c is empty, so it goes first; later b and c match as often as each other."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
+    random = np.random.default_rng(10)
+    engine.push("b", keyed([0] * 1000, random.integers(0, 1000, 1000)))
+    policy = policy_of(engine, "a")
+    for t in range(1, 4):
+        engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
+    assert policy.plan.route.named(policy.pipeline.names) == "c → b"
+    engine.push("c", keyed([4] * 1000, random.integers(0, 1000, 1000)))
+    for t in range(5, 60):
+        engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
+    assert policy.order == policy.pipeline.written.operators
+    assert [e.why for e in engine.drain()][-1] == "no other order saves what one more index may cost"
+
+
+def test_what_is_settled_is_passed_over_until_work_creeps_up() -> None:
+    """Each batch matches a little more than the one before: no batch is a surprise, all together are."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    random = np.random.default_rng(11)
+    often = [k for k in range(100) for _ in range(10)]
+    for name in "bc":
+        engine.push(name, keyed([0] * 1000, often))
+    policy = policy_of(engine, "a")
+    learn, learned = policy.learn, []
+
+    def watch(*seen: Sequence[Seen], decide: bool = True) -> bool:
+        learned.append(decide)
+        return learn(*seen, decide=decide)
+
+    policy.learn = watch  # type: ignore[method-assign]
+    for t in range(1, 101):
+        engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
+    steady = learned[-len(learned) // 2 :]
+    assert len(learned) < 50, "most of a hundred batches were like those before"
+    assert sum(steady) <= 4
+    rounds = policy.fanouts.round
+    for t in range(101, 109):
+        engine.push("a", keyed([t] * 2000, random.integers(0, 1000 * 0.8 ** (t - 100), 2000)))
+    assert policy.fanouts.round > rounds, "scouts look again"
+
+
+def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:
+    """c comes first on the way, so b is looked up by scouts alone."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    many = [k for k in range(200) for _ in range(8)]
+    engine.push("b", keyed([0] * 1600, many))
+    policy = policy_of(engine, "a")
+    random = np.random.default_rng(12)
+    engine.push("a", keyed([1] * 1000, random.integers(0, 200, 1000)))
+    assert policy.plan.route.named(policy.pipeline.names) == "c → b"
+    spent = policy.spent
+    engine.push("b", keyed([2] * 1600, many))
+    policy.scout()
+    engine._send(engine.stages[0], engine._arrive(engine.stages[0], *arrived(1000, random))[0], [])
+    assert policy.spent - spent >= TRIP + 1600
+
+
+def arrived(rows: int, random: np.random.Generator) -> tuple[pa.RecordBatch, NDArray[np.int64], NDArray[np.int64]]:
+    """Tuples of a, their times and their last moments."""
+    table = keyed([3] * rows, random.integers(0, 200, rows)).combine_chunks().to_batches()[0]
+    return table, np.full(rows, 3), np.full(rows, 10**6)
 
 
 def test_what_was_learned_survives_a_snapshot() -> None:

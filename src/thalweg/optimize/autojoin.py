@@ -204,6 +204,10 @@ class AutoJoin(SingleRoute):
         if not self.greedy.choice:
             return
         name = self.classed or self.trial
+        if not (name or self.greedy.scouting or self._awake):
+            self.greedy.observe(visits)
+            self._follow_greedy()
+            return
         by_class = tuple(
             j for j in visits.journeys if name and j.ruster.purpose == "work" and j.ruster.label != ONE
         ) if not self.greedy.scouting else ()  # fmt: skip

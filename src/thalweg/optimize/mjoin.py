@@ -30,7 +30,7 @@ from thalweg.profile.fanout import Belief, Fanouts
 from thalweg.profile.probing import UNIT
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
-SHARE = 0.2
+SHARE = 0.4
 """Share of what the order saves against the written one that may be spent on scouts."""
 TRIP, SEND = 16_000.0, 8_000.0
 """Units of work that it takes to send scouts, and to send any tuples, whatever they meet: routing, looking at what came
@@ -95,7 +95,7 @@ class MJoinGreedy(SingleRoute):
     entry: float = 1.0
     """Units of work that it takes to enter a tuple in one more index."""
     scouts: int = 48
-    regret: float = 0.02
+    regret: float = 0.01
     name = "agreedy"
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class MJoinGreedy(SingleRoute):
         self._last = 0
         """Tuples of the last batch."""
         self._level: float | None = None
-        """Work per tuple when scouts last looked: what creeps up from there is no surprise at any one batch."""
+        """Work per tuple just after scouts last looked: what creeps up from there is no surprise at any one batch."""
         self._worth: float | None = None
         """Work per tuple that the decision just made is to save, as far as that is known."""
 
@@ -227,9 +227,10 @@ class MJoinGreedy(SingleRoute):
             paid = self.plan is not before and (self._worth is None or self._worth * self._last >= PAID)
             if self._called:
                 self._leash = RECALL if paid else min(2 * self._leash, LONGEST)
+                self._every = int(paid)  # a change that was not answered is looked at again in the next batch
             else:
                 self._every = 1 if paid or changed else min(2 * self._every + 1, PATIENCE)
-            self._level = self._units(self.order)
+            self._level = None
             self._alarmed |= changed
             self._again = changed and self.plan is before and not self._again
         elif any(j.recalled for j in visits.journeys):
@@ -266,7 +267,9 @@ class MJoinGreedy(SingleRoute):
         if self.order != written:
             expected = self._units(written)
             self.saved += SHARE * max((expected or 0.0) * rows - work, 0.0)
-        if self._level is not None and work > RECALL * self._level * rows:
+        if self._level is None:
+            self._level = work / max(rows, 1)
+        elif work > RECALL * self._level * rows:
             self._every = 0
 
     def _travelled(self, journey: Journey) -> Iterable[Seen]:
