@@ -217,7 +217,7 @@ class Report:
                     [r.rows_per_second for r in line],
                     "o-",
                     color=colour,
-                    label=f"Thalweg, {cells} cells",
+                    label=f"Thalweg, {cells} cell{'s' if cells > 1 else ''}",
                 )
             theirs = [r for r in self.runs if (r.feed, r.who) == (shape, SPARK) and r.triggers]
             if theirs:
@@ -225,6 +225,9 @@ class Report:
                     [r.batch for r in theirs], [r.rows_per_second for r in theirs], "s", color="#d2691e", label=SPARK
                 )
             axis.set_title(shape, loc="left", fontsize=10)
+            sizes = sorted({r.batch for r in self.runs if r.feed == shape})
+            axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            axis.set_xticks([], minor=True)
             axis.set_xlabel("rows per batch")
             axis.legend(frameon=False, fontsize=8)
             axis.spines[["top", "right"]].set_visible(False)
