@@ -26,7 +26,7 @@ from thalweg.optimize.mjoin import CHANGE, MJoinGreedy
 from thalweg.optimize.policy import Explanation, SingleRoute, sampled
 from thalweg.plan import Event, Plan, Ruster
 from thalweg.profile.attributes import Values
-from thalweg.profile.probing import UNIT, Probing
+from thalweg.profile.probing import UNIT, Probing, work_of
 from thalweg.profile.screen import tells
 from thalweg.profile.visits import Journey, Visits
 
@@ -430,8 +430,3 @@ class AutoJoin(SingleRoute):
         learning = record["learning"]
         self._off, self._judged, self._batches, self._until, self._rounds, self.taught, self._vain = learning
         self._promising = bool(record["promising"])
-
-
-def work_of(journey: Journey) -> float:
-    """Units of work of a journey, without what was tried only to profile; a filter's seconds count as units."""
-    return sum(v.work if v.survivors is not None else v.seconds / UNIT for v in journey.visits)

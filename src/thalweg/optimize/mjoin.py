@@ -27,7 +27,7 @@ from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import Explanation, OperatorView, RouteView, SingleRoute
 from thalweg.plan import Ruster
 from thalweg.profile.fanout import Belief, Fanouts
-from thalweg.profile.probing import UNIT
+from thalweg.profile.probing import UNIT, units, work_of
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
 SHARE = 0.4
@@ -116,7 +116,7 @@ class MJoinGreedy(SingleRoute):
         that answers it, for the first time."""
         self._every = 0
         self._waited = 0
-        self._passed_over = 0
+        self._batches = 0
         self._bound: float | None = None
         """The limit of the order in force, until something is learned."""
         self._leash = RECALL
@@ -245,17 +245,13 @@ class MJoinGreedy(SingleRoute):
     def _as_before(self, visits: Visits) -> bool:
         """Whether there is nothing to learn: while scouts are rare, or can't be afforded, most batches are only held against the
         work per tuple that the last ones left."""
-        self._passed_over += 1
+        self._batches += 1
         rare = self._every >= RARE or not self.affords()
-        if not rare or self._alarmed or self._level is None or self._passed_over % LEARNED == 0:
+        if not rare or self._alarmed or self._level is None or self._batches % LEARNED == 0:
             return False
-        work = 0.0
-        for journey in visits.journeys:
-            if journey.recalled:
-                return False
-            for v in journey.visits:
-                work += v.work if self._stem[v.operator] else v.seconds / UNIT
-        usual = self._level * visits.rows
+        if any(j.recalled for j in visits.journeys):
+            return False
+        work, usual = sum(map(work_of, visits.journeys)), self._level * visits.rows
         if not usual < RECALL * work < RECALL * RECALL * usual:
             return False
         self.useful += work + SEND
@@ -276,11 +272,9 @@ class MJoinGreedy(SingleRoute):
         """What the operators on the way did to the rows that came to them."""
         before = self._before(journey.ruster.route.operators)
         for v in journey.visits:
-            work = v.work
-            if not self._stem[v.operator]:
-                work = v.seconds / UNIT
-                self.spent += v.extra_seconds / UNIT
+            work = units(v)
             self.useful += work
+            self.spent += 0.0 if self._stem[v.operator] else v.extra_seconds / UNIT
             if v.rows_in:
                 yield before[v.operator], v.operator, v.rows_in, float(v.rows_out), work
 

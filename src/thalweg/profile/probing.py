@@ -13,12 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.profile.visits import Visits
+from thalweg.profile.visits import Journey, Visit, Visits
 
 UNIT = 1e-8
 """Seconds that one unit of work (a bucket looked up, a candidate examined) stands for, to weigh filters against
 stems."""
 Floats = NDArray[np.float64]
+
+
+def units(visit: Visit) -> float:
+    """Units of work on the way; a filter's seconds count as units."""
+    return visit.seconds / UNIT if visit.survivors is None else visit.work
+
+
+def work_of(journey: Journey) -> float:
+    """Units of work of a journey, without what was tried only to profile."""
+    return sum([units(v) for v in journey.visits])
 
 
 class Probing:
