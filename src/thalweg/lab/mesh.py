@@ -9,6 +9,8 @@ policies' own processor time is measured and operators take 50 µs each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,9 +59,12 @@ def execution(kind: str, tuples: int, seed: int) -> list[dict[str, Value]]:
 
 
 def _execution_trials(quick: bool, seed: int) -> list[Trial]:
-    tuples, seeds = (40_000, 3) if quick else (200_000, 10)
+    return _on_both_kinds(execution, *((40_000, 3) if quick else (200_000, 10)), seed)
+
+
+def _on_both_kinds(go: Callable[..., list[dict[str, Value]]], tuples: int, seeds: int, seed: int) -> list[Trial]:
     return [
-        Trial(f"{kind}, seed {s}", execution, {"kind": kind, "tuples": tuples, "seed": s})
+        Trial(f"{kind}, seed {s}", go, {"kind": kind, "tuples": tuples, "seed": s})
         for kind in ("uniform", "poisson")
         for s in range(seed, seed + seeds)
     ]
@@ -109,12 +114,7 @@ def looked_up(kind: str, tuples: int, seed: int) -> list[dict[str, Value]]:
 
 
 def _looked_up_trials(quick: bool, seed: int) -> list[Trial]:
-    tuples, seeds = (30_000, 2) if quick else (100_000, 10)
-    return [
-        Trial(f"{kind}, seed {s}", looked_up, {"kind": kind, "tuples": tuples, "seed": s})
-        for kind in ("uniform", "poisson")
-        for s in range(seed, seed + seeds)
-    ]
+    return _on_both_kinds(looked_up, *((30_000, 2) if quick else (100_000, 10)), seed)
 
 
 def _times(measured: Measurements, under: str) -> dict[str, Estimate]:
