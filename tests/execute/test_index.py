@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError
 from thalweg.execute import kernels
-from thalweg.execute.arena import Arena
-from thalweg.execute.index import Layout
+from thalweg.execute.arena import Arena, Block
+from thalweg.execute.index import HashIndex, Layout
 from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.execute.slice import Run, Slice
 from thalweg.execute.stem import Stem
 
 Ints = NDArray[np.int64]
@@ -85,6 +86,67 @@ def test_every_layout_finds_what_is_stored_and_alive(seed: int) -> None:
             want = expected(stored, PATTERNS[pattern], probes)
             for stem in stems:
                 assert matches(stem, PATTERNS[pattern], probes) == want, (seed, step, stem.layout, PATTERNS[pattern])
+
+
+@pytest.mark.parametrize("layout", ["hash", "bits"])
+@pytest.mark.parametrize("late", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_index_moves_on_with_the_window(seed: int, late: float, layout: str) -> None:
+    random = np.random.default_rng(seed)
+    stem = Stem("s", ATTRIBUTES, {}, length=10, slice_rows=4, layout=Layout(layout))
+    stored = np.empty((0, KEYS + ATTRIBUTES), np.int64)
+    often, seldom = (0,), (1, 2)
+    for step in range(80):
+        new = rows(random, int(random.choice([0, 1, 15, 20, 25])), 10 * step)
+        in_time = 10 * step + np.sort(random.integers(0, 10, len(new)))
+        new[:, NEWEST] = np.where(random.random(len(new)) < late, new[:, NEWEST], in_time)
+        new[:, EXPIRY] = new[:, NEWEST] + 40
+        new = new[np.argsort(new[:, NEWEST], kind="stable")]
+        stored = np.concatenate([stored, new])
+        stem.build(new, {}, np.arange(len(new)))
+        stem.evict(10 * step - 20)
+        stored = stored[stored[:, EXPIRY] >= 10 * step - 20]
+        probes = rows(random, 5, 10 * step)
+        probes[:, NEWEST] = np.maximum(probes[:, NEWEST], 10 * step - 20)
+        for pattern in [often] + [seldom] * (random.random() < 0.15):
+            assert matches(stem, pattern, probes) == expected(stored, pattern, probes), (step, pattern)
+
+
+@pytest.mark.parametrize("layout", ["hash", "bits"])
+def test_rows_that_come_in_order_are_entered_once(layout: str) -> None:
+    stem = Stem("s", 1, {}, length=250, layout=Layout(layout))
+    for step in range(100):
+        times = np.arange(250 * step, 250 * (step + 1)).repeat(8)
+        stem.build(np.stack([times, times + 1000, times % 97], axis=1), {}, np.arange(len(times)))
+        stem.evict(250 * step)
+        assert matches(stem, (0,), np.array([[250 * step + 249, 250 * step + 1249, 5]]))[0] > 0
+    assert stem.entries < 1.2 * 100 * 2000
+
+
+@pytest.mark.parametrize("dies", [0, 1, 2])
+@pytest.mark.parametrize("offsets", list(itertools.permutations([0, 4, 8])))
+def test_slices_that_lie_or_leave_out_of_order_are_found_again(offsets: tuple[int, ...], dies: int) -> None:
+    cells = np.array([[t, 1 << 40, 7] for t in range(16)], np.int64)
+    links = Arena({"links": np.empty(0, np.int32)})
+    run = Run(Layout("hash"), slices=[Slice(n, Block(at, 4), rows=4) for n, at in enumerate(offsets)])
+    index = HashIndex((0,))
+    run.refresh(0)
+    index.sync(run, cells, 0, links)
+    # One leaves, the arena moves the others down, and a new one takes the place behind them.
+    run.slices.pop(dies)
+    for at, part in enumerate(sorted(run.slices, key=lambda s: s.block.offset)):
+        part.block.offset = 4 * at
+    run.slices.append(Slice(3, Block(8, 4), rows=4))
+    run.stamp += 1
+    run.refresh(1)
+    index.sync(run, cells, 1, links)
+    line = np.zeros(kernels.BITS + 2, np.int64)
+    index.describe(line, (0,))
+    row, found = links.arrays["links"][line[kernels.HEAD] + (kernels.mix(7) & line[kernels.MASK])], []
+    while row >= 0 and len(found) < 100:
+        found.append(int(line[kernels.START] + row))
+        row = links.arrays["links"][line[kernels.NEXT] + row]
+    assert sorted(found) == list(range(12))
 
 
 def test_an_exact_probe_looks_into_one_bucket_and_a_wild_one_into_all_that_agree() -> None:

@@ -3,8 +3,9 @@
 Two kinds behind one interface, `sync` and `describe`. A hash index serves one access pattern (the set of attributes a
 probe knows). A bit-address index (AMRI, section 4.1) serves all: a few bits of each attribute make up the bucket's
 number, and a probe that lacks attributes walks every value of their bits. An index covers a run: consecutive slices of
-one layout. Invariant: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired for
-good.
+one layout. It is not built anew as the window moves on: while rows come and go in order, links are counted from a later
+row (`_slide`). Invariant: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired
+for good, until the arena uses their place again.
 """
 
 from __future__ import annotations
@@ -38,9 +39,15 @@ class Index:
     base: int = 0
     heads: int = 0
     room: int = 0
+    top: int = 0
+    """Rows from `base` to the last that is in."""
+    rising: bool = True
+    """Whether rows were entered from the first to the last, so that a chain never leads to a later row."""
     latest: int = kernels.FELL + 1
     entered: dict[int, int] = field(default_factory=dict)
     """Slice number to how many of its rows are in."""
+    places: dict[int, int] = field(default_factory=dict)
+    """Slice number to its first row, counted from `base`."""
     seen: tuple[int, int, int] = (-1, -1, -1)
     """Version of the arena, moves and stamp of the run when last in step."""
 
@@ -51,34 +58,60 @@ class Index:
         if self.seen == now:
             return 0
         entered = 0
-        if self._outgrown(run, now):
+        if self.block is None or (self._outgrown(run, now) and not self._slide(run, links)):
             self._start(run, links)
         for part in run.slices:
             done = self.entered.get(part.number, 0)
             if done < part.rows:
                 at = part.block.offset - self.base
+                self.rising = self.rising and at + done >= self.top
                 self.latest = self._extend(cells, links.arrays["links"], at + done, at + part.rows)
                 self.entered[part.number] = part.rows
+                self.places[part.number] = at
+                self.top = max(self.top, at + part.rows)
                 entered += part.rows - done
         self.seen = now
         return entered
 
     def _outgrown(self, run: Run, now: tuple[int, int, int]) -> bool:
-        """Whether rows moved, more came than there is room for, or most of what is in has been dropped."""
-        if self.block is None or self.seen[:2] != now[:2]:
+        """Whether rows moved, more came than there is room for, or many of those that are in have been dropped."""
+        if self.seen[:2] != now[:2] or run.end - self.base > self.room or run.base < self.base:
             return True
-        if run.end - self.base > self.room or run.base < self.base:
-            return True
-        return len(self.entered) > 2 * len(run.slices) + 8
+        return run.base - self.base > (run.end - run.base) // 2 or len(self.entered) > 2 * len(run.slices) + 8
+
+    def _slide(self, run: Run, links: Arena) -> bool:
+        """Forget the rows before the first slice and count from there. Says whether that is enough: not if the others no
+        longer lie as they did, if a chain might lead from a row to be forgotten to one that is not, or if they have
+        outgrown their buckets."""
+        bases = {s.block.offset - self.places[s.number] for s in run.slices if s.number in self.places}
+        if len(bases) != 1 or not self.rising or self.latest == kernels.FELL:
+            return False
+        held = {s.number for s in run.slices}
+        first = min(place for number, place in self.places.items() if number in held)
+        base = bases.pop() + first
+        wanted = self._buckets(self._expected(run))
+        if run.base < base or run.end - base > self.room or not wanted <= self.heads <= 4 * wanted:
+            return False
+        if any(place > first for number, place in self.places.items() if number not in held):
+            return False
+        if first:
+            kernels.slide(links.arrays["links"], self.head, self.heads, self.top - first, first)
+        self.base, self.top = base, self.top - first
+        self.places = {number: place - first for number, place in self.places.items() if number in held}
+        self.entered = {number: rows for number, rows in self.entered.items() if number in held}
+        return True
+
+    def _expected(self, run: Run) -> int:
+        return max(64, run.capacity * 5 // 4, run.expected)
 
     def _start(self, run: Run, links: Arena) -> None:
         self.release(links)
         self.base = run.base
         self.room = max(64, (run.end - run.base) * 3 // 2, run.expected * 9 // 8)
-        self.heads = self._buckets(max(64, run.capacity * 5 // 4, run.expected))
+        self.heads = self._buckets(self._expected(run))
         self.block = links.allocate(self.heads + self.room)
-        self.latest = kernels.FELL + 1
-        self.entered = {}
+        self.top, self.rising, self.latest = 0, True, kernels.FELL + 1
+        self.entered, self.places = {}, {}
         links.arrays["links"][self.head : self.head + self.heads] = -1
 
     def release(self, links: Arena) -> None:
@@ -157,8 +190,11 @@ class BitAddressIndex(Index):
         return sum(b > 0 for b in self.bits)
 
     def _buckets(self, rows: int) -> int:
-        self.bits = self.layout.fitted(self.attributes, rows)
-        return 1 << sum(self.bits)
+        return 1 << sum(self.layout.fitted(self.attributes, rows))
+
+    def _start(self, run: Run, links: Arena) -> None:
+        self.bits = self.layout.fitted(self.attributes, self._expected(run))
+        super()._start(run, links)
 
     def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:
         bits, head = np.array(self.bits, np.int64), self.head

@@ -517,6 +517,16 @@ def extend_bits(
     return latest
 
 
+@njit((_links, int64, int64, int64, int64), cache=True, nogil=True)
+def slide(links: Links, head: int, heads: int, rows: int, first: int) -> None:
+    """Count the rows of an index from its row `first` on: what leads to an earlier one ends there. `rows` are left."""
+    for h in range(head, head + heads):
+        links[h] = max(links[h] - first, -1)
+    chain = head + heads
+    for r in range(chain, chain + rows):
+        links[r] = max(links[r + first] - first, -1)
+
+
 @njit((_matrix, _vector, _matrix), cache=True, nogil=True)
 def agreement(keys: Ints, sizes: Ints, agree: Ints) -> None:
     """For each column of keys and 0 to agree.shape[1] - 1 bits of their hashes, how many ordered pairs of rows agree.
