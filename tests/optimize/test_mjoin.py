@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thalweg.execute.engine import Engine
 from thalweg.optimize.mjoin import PATIENCE, TRIP, MJoinGreedy, Seen
 from thalweg.plan import Operator, Pipeline, Route
-from thalweg.profile.visits import Visits
+from thalweg.profile.visits import Journey, Visits
 from thalweg.query.bind import bind
 from thalweg.query.query import Source
 
@@ -262,6 +262,28 @@ def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
     assert policy.plan.route.named(policy.pipeline.names) == "b → c"
     taken = engine.stats()["inputs"]["a"]["work"] - work
     assert taken < 1000 * 5, "the old order would have taken nine units and more for each row"
+
+
+def test_scouts_turn_back_at_their_first_stem_where_another_lets_far_less_through() -> None:
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine.push("b", keyed([0] * 2000, [k for k in range(100) for _ in range(20)]))
+    engine.push("c", keyed([0] * 5, range(5)))
+    policy = policy_of(engine, "a")
+    journeys: list[Journey] = []
+    observe = policy.observe
+
+    def watch(visits: Visits) -> None:
+        journeys.extend(visits.journeys)
+        observe(visits)
+
+    policy.observe = watch  # type: ignore[method-assign]
+    keys = np.random.default_rng(8).integers(0, 100, 1000)
+    results = engine.push("a", keyed([1] * 1000, keys))
+    assert results.num_rows == 20 * int((keys < 5).sum())
+    scouts, rest = journeys
+    assert (scouts.recalled, scouts.rows, [v.rows_in > 0 for v in scouts.visits]) == (True, 0, [True, False])
+    assert (rest.recalled, rest.rows) == (False, 1000)
+    assert rest.ruster.route.named(policy.pipeline.names) == "c → b"
 
 
 def test_tuples_are_called_back_seldom_where_no_order_is_better() -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -379,7 +379,8 @@ class Engine:
         return sum(int((t <= until).sum()) for f in feeds for t, _ in f.waiting)
 
     def _send_in_turn(self, stage: Stage, arrival: Arrival) -> Ints:
-        """Send scouts, evenly spaced, for as long as the policy wants some; then the rest, again if it is recalled."""
+        """Send scouts, evenly spaced, for as long as the policy wants some; then the rest, with those that turned back, again
+        if it is recalled."""
         whole, kept = arrival.partial, list[Ints]()
         ahead = getattr(stage.policy, "ahead", None) if stage.number not in self._frozen else None
         sent = 0
@@ -387,10 +388,12 @@ class Engine:
             wanted = ahead(len(arrival.partial), sent) if ahead is not None else 0
             if wanted:
                 spaced = np.arange(wanted) * len(arrival.partial) // wanted
-                rest = np.ones(len(arrival.partial), np.bool_)
-                rest[spaced] = False
-                self._send(stage, arrival.pick(spaced), kept)
-                arrival = arrival.pick(rest)
+                back = self._send(stage, arrival.pick(spaced), kept).partial
+                if len(back) < wanted:
+                    rest = np.delete(arrival.partial, spaced, axis=0)
+                    arrival = replace(
+                        arrival, partial=self.fabric.in_order(stage.number, [rest, back] if len(back) else [rest])
+                    )
                 sent += wanted
             else:
                 arrival = self._send(stage, arrival, kept)
@@ -398,8 +401,7 @@ class Engine:
             return kept[0]
         if sum(map(len, kept)) == len(whole):
             return whole
-        whole = np.concatenate(kept)
-        return whole[np.argsort(whole[:, self.shape.row_column(stage.number)], kind="stable")]
+        return self.fabric.in_order(stage.number, kept)
 
     def _arrive(self, stage: Stage, data: pa.RecordBatch, times: Ints, expiries: Ints) -> tuple[Arrival, Ints | None]:
         """Tuples as partial results. Those that can't match (a NULL key, an empty stay in the window) are left out;

@@ -163,12 +163,13 @@ class JoinFabric:
             kept.append(partial)
             if len(rest):
                 recalled.append(rest)
-        return self._together(i, arrival, kept), self._together(i, arrival, recalled), tuple(journeys)
+        nothing = arrival.partial[:0]
+        return self.in_order(i, kept or [nothing]), self.in_order(i, recalled or [nothing]), tuple(journeys)
 
-    def _together(self, i: int, arrival: Arrival, lines: list[Ints]) -> Ints:
-        """In the order of the arrival."""
-        if len(lines) < 2:
-            return lines[0] if lines else arrival.partial[:0]
+    def in_order(self, i: int, lines: Sequence[Ints]) -> Ints:
+        """Partial results of one tuple each, put together in the order of their arrival."""
+        if len(lines) == 1:
+            return lines[0]
         whole = np.concatenate(lines)
         return whole[np.argsort(whole[:, self.shape.row_column(i)], kind="stable")]
 
@@ -334,6 +335,9 @@ class JoinFabric:
                 sampling = False
                 trip.sampled.add(k)
                 self._sample(trip, k, bound, partial, chunk, int(tallies[0, kernels.WORK]))
+                if len(bound) == 1 and self._turns_back(trip, int(tallies[0, kernels.ROWS_OUT]), len(partial)):
+                    trip.begun = 0
+                    break
             if written and last.residuals:
                 chunk = self._settle(trip, last.residuals, last, chunk)
                 tallies[-1, kernels.ROWS_OUT] += len(chunk) - written
@@ -428,6 +432,11 @@ class JoinFabric:
                 at = np.searchsorted(trip.numbers, sample[tried, own])
                 trip.matches[at, op] = found
                 trip.passed[at, op] = found > 0
+
+    def _turns_back(self, trip: _Trip, matches: int, rows: int) -> bool:
+        """Whether a ruster that has only seen its first stem had better take another one first."""
+        share = trip.ruster.turn
+        return share is not None and any(t.rows and t.matches * rows < share * matches * t.rows for t in trip.trials)
 
     def _rivals(self, trip: _Trip, k: int, visited: frozenset[int]) -> list[int]:
         """The stems that might have come at place k instead, as far as the ruster wants to know of them."""

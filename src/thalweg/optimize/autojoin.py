@@ -319,7 +319,7 @@ class AutoJoin(SingleRoute):
         ruster, sample = self._probe
         self._probe = None
         journey = next((j for j in visits.journeys if j.ruster is ruster and j.passed is not None), None)
-        if journey is None:
+        if journey is None or journey.recalled:
             return
         bits = outcomes(journey)
         self._judge_prices(journey, bits)

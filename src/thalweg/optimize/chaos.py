@@ -97,7 +97,8 @@ class Chaos(SingleRoute):
             return Ruster(rows, self._route(), purpose, label=label, trace=trace, limit=limit)
         tried = frozenset(int(i) for i in range(len(self.pipeline)) if random.random() < 0.5)
         also: Also = ("all", "next", tried)[int(random.integers(0, 3))]
-        return Ruster(rows, self._route(), "profile", also, label, trace)
+        turn = float(random.random()) if random.random() < 0.3 else None
+        return Ruster(rows, self._route(), "profile", also, label, trace, turn=turn)
 
     def _route(self) -> Route:
         route: list[int] = []

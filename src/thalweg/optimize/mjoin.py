@@ -9,10 +9,11 @@ others is ranked together with the path that leads to it (the logical filters of
 query has one. A change needs a gain of 1 - α.
 
 Now and then a few tuples of a batch go ahead as scouts; at every step of their route they are counted against the
-operators that might have come instead, so the rest of the batch already travels the order that it asks for. While
-scouts bring nothing new they grow rare. A ruster that takes several times the work that was expected is called back,
-and scouts go first; the more seldom, the more often that was for nothing. What they cost, the fixed cost of sending them
-included, is limited to `regret` of the work and a share of what the order saves against the written one.
+operators that might have come instead, so the rest of the batch already travels the order that it asks for. Where
+another lets far less through than the first they turn back there. While scouts bring nothing new they grow rare. A
+ruster that takes several times the work that was expected is called back, and scouts go first; the more seldom, the
+more often that was for nothing. What they cost, the fixed cost of sending them included, is limited to `regret` of the
+work and a share of what the order saves against the written one.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
 """How many times the expected work calls a ruster back..."""
+TURN = 0.5
+"""Scouts turn back at their first stem if another lets less than this share of its matches through: it will be first."""
 LONGEST = 6.0
 """...twice as many each time that no order was found to repay it, so many at most."""
 
@@ -181,7 +184,7 @@ class MJoinGreedy(SingleRoute):
 
     def route(self, batch: Batch) -> list[Ruster]:
         if self._profile:
-            return [Ruster(None, self.plan.route, "profile", "all")]
+            return [Ruster(None, self.plan.route, "profile", "all", turn=TURN)]
         return [Ruster(None, self.plan.route, limit=self._limit())]
 
     def _limit(self) -> float | None:

@@ -32,4 +32,7 @@ class Ruster:
     trace: bool = False
     """Filters: tell which rows left each operator. It costs nothing to tell and lets a policy count by content."""
     limit: float | None = None
-    """Joins: recall the ruster if its stems take more units of work for each row than this; none of it counts then."""
+    """Joins: recall the rows not begun yet if its stems take more units of work for each row than this."""
+    turn: float | None = None
+    """Joins, profiled: recall all rows at the first stem, before anything is joined, if another one lets less than this
+    share of its matches through."""
