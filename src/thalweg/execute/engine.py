@@ -30,10 +30,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError, did_you_mean
-from thalweg.execute import calibrate
+from thalweg.execute import calibrate, kernels
 from thalweg.execute.columns import read, to_arrow
 from thalweg.execute.joinfabric import BUFFER, Arrival, JoinFabric
-from thalweg.execute.kernels import EXPIRY, NEWEST
+from thalweg.execute.kernels import KEYS, NEWEST
 from thalweg.execute.keys import plain, plain_type
 from thalweg.execute.order import RowOrder
 from thalweg.execute.shape import Shape
@@ -442,14 +442,14 @@ class Engine:
             data = data.take(pa.array(rows))
             times, expiries = times[rows], expiries[rows]
             codes = {c: v[rows] for c, v in codes.items()}
+        matrix = np.empty((len(codes), len(times)), np.int64)
+        for k, c in enumerate(shape.classes[i]):
+            matrix[k] = codes[c]
         partial = np.empty((len(times), shape.width), np.int64)
-        partial[:, NEWEST] = times
-        partial[:, EXPIRY] = expiries
-        for c, values in codes.items():
-            partial[:, shape.class_column(c)] = values
-        partial[:, shape.row_column(i)] = np.arange(len(times))
+        kernels.lay_out(times, expiries, matrix, shape.cells[i][KEYS:], shape.row_column(i), partial)
         columns = {name: read(data.column(name)) for name in shape.carried(i)}
-        return Arrival(partial, data, columns), rows
+        newest, expiry = (int(times.min()), int(expiries.max())) if len(times) else (FOREVER, ALWAYS)
+        return Arrival(partial, data, columns, newest, expiry), rows
 
     def _send(self, stage: Stage, arrival: Arrival, kept: list[Ints]) -> Arrival:
         """Route, run, observe. Adds the partial results that passed the filters to `kept`; returns what was
@@ -474,7 +474,7 @@ class Engine:
             if self._tuning is not None:
                 self._tuning.observe(i, visits)
         self._count(stage, visits)
-        return Arrival(recalled, arrival.data, arrival.columns)
+        return replace(arrival, partial=recalled)
 
     def _count(self, stage: Stage, visits: Visits) -> None:
         names = stage.pipeline.names
@@ -496,9 +496,9 @@ class Engine:
     def _build(self, stage: Stage, arrival: Arrival, kept: Ints, order: Ints | None) -> None:
         assert stage.stem is not None
         rows = kept[:, self.shape.row_column(stage.number)]
-        columns = [NEWEST, EXPIRY, *(self.shape.class_column(c) for c in self.shape.classes[stage.number])]
+        cells = kernels.narrowed(kept, self.shape.cells[stage.number])
         stage.rows_built += len(kept)
-        stage.stem.build(kept[:, columns], arrival.columns, rows, None if order is None else order[rows])
+        stage.stem.build(cells, arrival.columns, rows, None if order is None else order[rows])
 
     # Results out
 

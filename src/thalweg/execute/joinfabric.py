@@ -10,7 +10,7 @@ next. Pipelines and their execution: thesis 5.1-5.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -22,7 +22,6 @@ from thalweg.execute import kernels
 from thalweg.execute.batch import Batch
 from thalweg.execute.columns import FixedValues, take
 from thalweg.execute.filters import Rows, Verdict
-from thalweg.execute.kernels import EXPIRY, NEWEST
 from thalweg.execute.shape import Leg, Shape, Step
 from thalweg.execute.stem import Stem, StemView
 from thalweg.plan import Pipeline, Route, Ruster
@@ -49,9 +48,12 @@ class Arrival:
     partial: Ints
     data: pa.RecordBatch
     columns: Mapping[str, FixedValues | pa.Array]
+    newest: int
+    expiry: int
+    """No tuple is older, none expires later."""
 
-    def pick(self, lines: Ints | NDArray[np.bool_]) -> Arrival:
-        return Arrival(self.partial[lines], self.data, self.columns)
+    def pick(self, lines: Ints) -> Arrival:
+        return replace(self, partial=self.partial[lines])
 
     def batch(self, number: int, stream: str, column: int) -> Batch:
         """What a policy gets to see: the tuples as they came; `column` holds their row numbers."""
@@ -107,8 +109,6 @@ class _Trip:
     route: tuple[int, ...]
     tallies: list[_Tally]
     pending: dict[int, dict[int, Exception]]
-    newest: int = 0
-    expiry: int = 0
     deferred: set[int] = field(default_factory=set)
     passed: NDArray[np.int8] | None = None
     matches: Ints | None = None
@@ -192,8 +192,6 @@ class JoinFabric:
         if self.shape.stored(i) and trip.pending:
             self._raise_pending(trip, partial[:, self.shape.row_column(i)])
         if len(partial):
-            trip.newest = int(partial[:, NEWEST].min())
-            trip.expiry = int(partial[:, EXPIRY].max())
             self._visit(trip, at, frozenset([i]), partial, emit)
         visits = tuple(
             Visit(
@@ -375,7 +373,7 @@ class JoinFabric:
         """
         lines, views, run = [], [], 0
         for step, ends in zip(leg.steps, leg.ends, strict=True):
-            view = self._view(step).between(trip.newest, trip.expiry)
+            view = self._view(step).between(trip.arrival.newest, trip.arrival.expiry)
             lines.append((*view.where, run, run + len(view.runs), *ends, step.number))
             views.append(view)
             run += len(view.runs)
@@ -398,10 +396,12 @@ class JoinFabric:
         alone = len(bound) == 1
         if alone and len(chunk) < len(self._buffers[0]):
             # Only if all matches are in the buffer do they tell how often each row matches.
-            places = np.searchsorted(trip.numbers, partial[:, own])
-            found = np.bincount(np.searchsorted(trip.numbers, chunk[:, own]), minlength=len(trip.numbers))[places]
-            trip.matches[places, trip.route[k]] = found
-            trip.passed[places, trip.route[k]] = found > 0
+            place = np.zeros(trip.numbers[-1] + 1, np.int64)
+            place[trip.numbers] = np.arange(len(trip.numbers))
+            here = place[partial[:, own]]
+            found = np.bincount(place[chunk[:, own]], minlength=len(trip.numbers))[here]
+            trip.matches[here, trip.route[k]] = found
+            trip.passed[here, trip.route[k]] = found > 0
         rivals = self._rivals(trip, k, visited)
         if not rivals:
             return
@@ -411,7 +411,7 @@ class JoinFabric:
             stem = self.stems[step.target]
             assert stem is not None
             entered = stem.entries
-            view = stem.view(step.pattern).between(trip.newest, trip.expiry)
+            view = stem.view(step.pattern).between(trip.arrival.newest, trip.arrival.expiry)
             trip.entries += stem.entries - entered
             matches = np.empty(len(sample), np.int64)
             started = perf_counter()

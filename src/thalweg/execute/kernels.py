@@ -120,6 +120,37 @@ _read_bytes = types.Array(uint8, 1, "C", readonly=True)
 _read_vector = types.Array(int64, 1, "C", readonly=True)
 
 
+@njit((_read_vector, _read_vector, _matrix, _vector, int64, _matrix), cache=True, nogil=True)
+def lay_out(times: Ints, expiries: Ints, codes: Ints, columns: Ints, number: int, partial: Ints) -> None:
+    """Write tuples as partial results of one tuple each: `codes[k]` to `columns[k]`, row numbers to `number`."""
+    for row in range(partial.shape[0]):
+        partial[row, NEWEST], partial[row, EXPIRY], partial[row, number] = times[row], expiries[row], row
+        for k in range(columns.shape[0]):
+            partial[row, columns[k]] = codes[k, row]
+
+
+@njit(_matrix(_matrix, _vector), cache=True, nogil=True)
+def narrowed(rows: Ints, columns: Ints) -> Ints:
+    """Some columns."""
+    out = np.empty((rows.shape[0], columns.shape[0]), np.int64)
+    for row in range(rows.shape[0]):
+        for k in range(columns.shape[0]):
+            out[row, k] = rows[row, columns[k]]
+    return out
+
+
+@njit(types.UniTuple(int64, 3)(_matrix, int64, int64), cache=True, nogil=True)  # type: ignore[no-untyped-call]
+def bounds(cells: Ints, always: int, forever: int) -> tuple[int, int, int]:
+    """The first time, the last expiry that is known, and how many are not."""
+    first, last, unknown = forever, always, 0
+    for row in range(cells.shape[0]):
+        first = min(first, cells[row, NEWEST])
+        known = cells[row, EXPIRY] < forever
+        unknown += not known
+        last = max(last, cells[row, EXPIRY]) if known else last
+    return first, last, unknown
+
+
 @njit(inline="always")
 def mix(key: int) -> int:
     """Spread a key over 64 bits; a bijection."""

@@ -28,8 +28,9 @@ DIGITS = 18
 def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array without chunks and dictionaries."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
+        if array.num_chunks == 1:
+            array = array.chunk(0)
+        else:
             array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.filters import Filter as Judge
-from thalweg.execute.kernels import KEYS
+from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
 from thalweg.execute.keys import KeyCoder, plain_type
 from thalweg.plan import Operator, Pipeline
 from thalweg.plan.layout import Pattern
@@ -67,6 +67,8 @@ class Shape:
             for column in key.columns:
                 self.key_columns[self.number[column.input]].setdefault(c, []).append(column.name)
         self.classes = [tuple(sorted(keys)) for keys in self.key_columns]
+        self.cells = [np.array([NEWEST, EXPIRY, *map(self.class_column, own)], np.int64) for own in self.classes]
+        """For each input, the columns of a partial result that are stored of its tuples."""
         self.left: list[str] = []
         """Texts of the conjuncts that are left to the caller, to be evaluated on the results."""
         self._left_columns: list[Column] = []

@@ -109,6 +109,8 @@ class Stem:
         self._store = Arena(arrays)
         self._links = Arena({"links": np.empty(0, np.int32)})
         self._views: dict[Pattern, tuple[tuple[int, int, int], StemView]] = {}
+        self._where: tuple[Ints, NDArray[np.int32], tuple[int, int, int]] | None = None
+        """Cells and links, and what a view says of them: asking an array for its address takes microseconds."""
         self._pieces: dict[str, tuple[tuple[int, int], Ints, list[pa.Array]]] = {}
 
     @property
@@ -200,12 +202,9 @@ class Stem:
         run.stamp += 1
         run.rows += count
         self.rows += count
-        part.first_time = min(part.first_time, int(cells[:, NEWEST].min()))
-        expiries = cells[:, EXPIRY]
-        known = expiries[expiries < FOREVER]
-        part.unknown += count - len(known)
-        if len(known):
-            part.last_expiry = max(part.last_expiry, int(known.max()))
+        first, last, unknown = kernels.bounds(cells, ALWAYS, FOREVER)
+        part.first_time, part.last_expiry = min(part.first_time, first), max(part.last_expiry, last)
+        part.unknown += unknown
 
     def _mark_valid(self, name: str, span: slice, valid: NDArray[np.bool_] | None) -> None:
         marks = self._store.arrays.get(f"valid.{name}")
@@ -252,7 +251,9 @@ class Stem:
             if self.scattered:
                 line[kernels.FALLING] = 0
         links = self._links.arrays["links"]
-        view = StemView(cells, links, table, (cells.ctypes.data, cells.shape[1], links.ctypes.data))
+        if self._where is None or self._where[0] is not cells or self._where[1] is not links:
+            self._where = (cells, links, (cells.ctypes.data, cells.shape[1], links.ctypes.data))
+        view = StemView(cells, links, table, self._where[2])
         self._views[pattern] = ((self.version, self._store.version, self._links.version), view)
         return view
 

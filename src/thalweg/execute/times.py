@@ -65,7 +65,8 @@ class Clock:
         valid = validity(array)
         if valid is not None:
             values = np.where(valid, values, 0)  # what lies under a NULL may be anything
-        if len(values) and max(abs(int(values.min())), abs(int(values.max()))) * self.scale >= FAR:
+        far = self.scale << (8 * width) >= FAR  # whether the type holds such times at all
+        if far and len(values) and max(abs(int(values.min())), abs(int(values.max()))) * self.scale >= FAR:
             raise ThalwegError(
                 f"a time in column '{self.spec.time}' is out of range",
                 hint=f"it is read as {unit_of(self.spec)}; give the unit that it counts: unit='s', 'ms', 'us' or 'ns'",
