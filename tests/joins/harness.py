@@ -7,11 +7,13 @@ runs by itself.
 from __future__ import annotations
 
 import traceback
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from tests.joins.oracle import Answer, DuckOracle, TooLarge
 
 from thalweg.query.bind import bind
@@ -86,11 +88,11 @@ def verdict(case: JoinCase, answer: Answer) -> str | None:
     except Exception:
         return traceback.format_exc(limit=-4)
     wanted = expected(case, answer, timed=timed)
-    found = list(zip(map(_plain, _rows(outcome)), outcome.steps, strict=True))
-    return (
-        _difference("rows", Counter(r for r, _ in wanted), Counter(r for r, _ in found))
-        or _difference("rows and their steps", Counter(wanted), Counter(found))
-        or _difference("late", Counter(case.late()), Counter(outcome.late))
+    found = list(zip(_plain(case, _rows(outcome)), outcome.steps, strict=True))
+    if Counter(wanted) == Counter(found):
+        return _difference("late", Counter(case.late()), Counter(outcome.late))
+    return _difference("rows", Counter(r for r, _ in wanted), Counter(r for r, _ in found)) or _difference(
+        "rows and their steps", Counter(wanted), Counter(found)
     )
 
 
@@ -110,35 +112,41 @@ def _difference(what: str, wanted: Counter[Any], found: Counter[Any]) -> str | N
     )
 
 
-def _plain(row: Row) -> Row:
+def _plain(case: JoinCase, rows: Sequence[Row]) -> Sequence[Row]:
     """Values that compare as the same bits: NaN equals itself, and zeros of other sign do not."""
-    return tuple(repr(v) if isinstance(v, float) else v for v in row)
+    types = [case.source(case.input(r.alias).source).schema.field(r.column).type for r in case.select]
+    if not any(map(pa.types.is_floating, types)):
+        return rows
+    return [tuple(repr(v) if isinstance(v, float) else v for v in row) for row in rows]
 
 
 def expected(case: JoinCase, answer: Answer, *, timed: bool = False) -> list[tuple[Row, int]]:
     """The output rows of an answer, each with the step at which it must come out."""
-    arrived = {name: dict(seen) for name, seen in case.arrivals().items()}
-    places = {i.alias: k for k, i in enumerate(case.inputs)}
-    streams = [(k, case.source(i.source)) for k, i in enumerate(case.inputs) if i.window is not None]
-    reached = [min(marks.values(), default=0) for marks in case.marks()]
-    sources = {i.alias: case.source(i.source) for i in case.inputs}
-    columns = [
-        (sources[r.alias].rows, places[r.alias], sources[r.alias].schema.get_field_index(r.column)) for r in case.select
-    ]
-    times = {s.name: [s.micros(r) for r in range(len(s.rows))] for _, s in streams}
-    wanted = []
-    for combination in answer:
-        values = [rows[combination[place]][column] for rows, place, column in columns]
-        moment = max((times[s.name][combination[k]] for k, s in streams), default=None)
-        if moment is None:
-            step = len(case.steps)
-        elif case.ordered:
-            # Complete once every stream has promised to bring nothing as old.
-            step = next((k for k, mark in enumerate(reached) if mark > moment), len(case.steps))
+    if not answer:
+        return []
+    chosen = dict(zip((i.alias for i in case.inputs), zip(*answer, strict=True), strict=True))
+    columns = []
+    for r in case.select:
+        source = case.source(case.input(r.alias).source)
+        at = source.schema.get_field_index(r.column)
+        columns.append([source.rows[row][at] for row in chosen[r.alias]])
+    streams = [(i.alias, case.source(i.source)) for i in case.inputs if i.window is not None]
+    moments: list[int | None] = [None] * len(answer)
+    steps = [len(case.steps)] * len(answer)
+    if streams:
+        times = [[s.times[row] for row in chosen[alias]] for alias, s in streams]
+        newest = [max(together) for together in zip(*times, strict=True)]
+        moments = [*newest]
+        if case.ordered:
+            # Complete once every stream has promised to bring nothing as old; promises are never taken back.
+            reached = [min(marks.values()) for marks in case.marks()]
+            steps = [bisect_right(reached, moment) for moment in newest]
         else:
-            step = max(arrived[s.name][combination[k]] for k, s in streams)
-        wanted.append((_plain((*values, moment) if timed else tuple(values)), step))
-    return wanted
+            arrived = {name: dict(seen) for name, seen in case.arrivals().items()}
+            came = [[arrived[s.name][row] for row in chosen[alias]] for alias, s in streams]
+            steps = [max(together) for together in zip(*came, strict=True)]
+    rows = _plain(case, list(zip(*columns, *([moments] if timed else []), strict=True)))
+    return list(zip(rows, steps, strict=True))
 
 
 # --- smaller ----------------------------------------------------------------------------------------------------------

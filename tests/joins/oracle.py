@@ -43,6 +43,9 @@ MACROS = {
     "near(x, y)": "abs(x::HUGEINT - y::HUGEINT) <= 2",
 }
 
+# DuckDB finds tables among the variables of whoever asks; to register and forget them takes a fifth of the time.
+_ASK = compile("db.execute(text).fetchall()", "<tables as variables>", "eval")
+
 
 class TooLarge(Exception):
     """The case has more results than a test should look at."""
@@ -60,21 +63,17 @@ class DuckOracle:
         long = any(len(s.rows) > 100 for s in case.sources)
         most = most or (8_000 if long else 1_500)
         arrivals = case.arrivals()
+        tables = {}
         for source in case.sources:
-            rows = [r for r, _ in arrivals[source.name]] if source.time is not None else list(range(len(source.rows)))
+            rows = [r for r, _ in arrivals[source.name]] if source.time is not None else range(len(source.rows))
             table = source.table(rows)
             if source.time is not None:
                 # Arrow times of several units become one: DuckDB's own cast would do the same, slower to read here.
                 table = table.drop_columns([source.time])
-                table = table.append_column("micros", pa.array([source.micros(r) for r in rows], pa.int64()))
-            table = table.append_column("arrival", pa.array(range(len(rows)), pa.int64()))
-            self.db.register(source.name, table)
-        try:
-            text = shortcut(case) if long else definition(case)
-            found = self.db.execute(f"{text} LIMIT {most + 1}").fetchall()
-        finally:
-            for source in case.sources:
-                self.db.unregister(source.name)
+                table = table.append_column("micros", pa.array([source.times[r] for r in rows], pa.int64()))
+            tables[source.name] = table.append_column("arrival", pa.array(range(len(rows)), pa.int64()))
+        text = shortcut(case) if long else definition(case)
+        found: Answer = eval(_ASK, {"db": self.db, "text": f"{text} LIMIT {most + 1}", **tables})
         if len(found) > most:
             raise TooLarge(f"more than {most} results")
         return found

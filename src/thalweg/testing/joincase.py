@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -241,18 +242,27 @@ class CaseSource:
     def spec(self) -> Source:
         return Source(self.schema, self.time, self.unit, self.lateness)
 
+    @cached_property
+    def times(self) -> tuple[int, ...]:
+        """The time of every row in microseconds; of a table, none."""
+        if self.time is None:
+            return ()
+        at, unit = self.schema.get_field_index(self.time), UNITS[self.unit]
+        return tuple(_micros(v) if isinstance(v, datetime) else int(v) * unit for v in (row[at] for row in self.rows))
+
     def micros(self, row: int) -> int:
         """The time of a row in microseconds."""
-        value = self.rows[row][self.schema.get_field_index(self.time)]
-        if isinstance(value, datetime):
-            since = value.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-            return since // timedelta(microseconds=1)
-        return int(value) * UNITS[self.unit]
+        return self.times[row]
 
     def table(self, rows: Sequence[int] | None = None) -> pa.Table:
         chosen = self.rows if rows is None else [self.rows[r] for r in rows]
-        columns = [pa.array([row[i] for row in chosen], type=f.type) for i, f in enumerate(self.schema)]
-        return pa.Table.from_arrays(columns, schema=self.schema)
+        columns = list(zip(*chosen, strict=True)) or [()] * len(self.schema)
+        arrays = [pa.array(c, type=f.type) for c, f in zip(columns, self.schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def _micros(moment: datetime) -> int:
+    return (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -341,12 +351,12 @@ class JoinCase:
 
     def marks(self) -> list[dict[str, int]]:
         """After each step, the watermark of every stream in microseconds."""
-        return [marks for marks, _ in self._history()]
+        return [marks for marks, _ in self._history]
 
     def arrivals(self) -> dict[str, list[tuple[int, int]]]:
         """By stream: the rows that arrive in time, as (row, step), in their order of arrival."""
         found: dict[str, list[tuple[int, int]]] = {s.name: [] for s in self.sources if s.time is not None}
-        for k, (_, seen) in enumerate(self._history()):
+        for k, (_, seen) in enumerate(self._history):
             for name, row, late in seen:
                 if not late:
                     found[name].append((row, k))
@@ -355,30 +365,33 @@ class JoinCase:
     def late(self) -> dict[str, int]:
         """By stream: how many rows arrive behind the stream's watermark."""
         counts = {s.name: 0 for s in self.sources if s.time is not None}
-        for _, seen in self._history():
+        for _, seen in self._history:
             for name, _, late in seen:
                 counts[name] += late
         return counts
 
-    def _history(self) -> Iterator[tuple[dict[str, int], list[tuple[str, int, bool]]]]:
+    @cached_property
+    def _history(self) -> list[tuple[dict[str, int], list[tuple[str, int, bool]]]]:
         """For each step the watermarks after it, and the rows that came with it: source, row, whether it was late."""
         streams = {s.name: s for s in self.sources if s.time is not None}
         marks = dict.fromkeys(streams, LONG_AGO)
         newest = dict.fromkeys(streams, LONG_AGO)
+        history: list[tuple[dict[str, int], list[tuple[str, int, bool]]]] = []
         for step in self.steps:
             seen: list[tuple[str, int, bool]] = []
             if isinstance(step, Push):
                 source = streams[step.source]
                 for r in step.rows:
-                    late = source.micros(r) < marks[source.name]
+                    late = source.times[r] < marks[source.name]
                     seen.append((source.name, r, late))
                     if not late:
-                        newest[source.name] = max(newest[source.name], source.micros(r))
+                        newest[source.name] = max(newest[source.name], source.times[r])
             elif isinstance(step, Advance):
                 ready = {n: newest[n] - s.lateness for n, s in streams.items()}
                 for name, value in step.watermarks if step.watermarks is not None else ready.items():
                     marks[name] = max(marks[name], value)
-            yield dict(marks), seen
+            history.append((dict(marks), seen))
+        return history
 
 
 def _calls(predicate: Predicate) -> Iterator[str]:

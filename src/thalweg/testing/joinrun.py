@@ -86,19 +86,12 @@ class _Runner:
 
     def close(self) -> Outcome:
         self.found.append((len(self.case.steps), self.engine.close()))
-        rows: list[Row] = []
-        steps: list[int] = []
-        times: list[int | None] = []
-        for k, table in self.found:
-            if self.timed:
-                names = [f"{r.alias}.{r.column}" for r in self.case.select]
-                times.extend(self._micros(v) for v in table[RESULT_TIME].to_pylist())
-            else:
-                names = [f"{r.alias}_{r.column}" for r in self.case.select]
-            # The engine hands on one column where SELECT names it twice.
-            columns = [table[n].to_pylist() for n in names]
-            rows.extend(zip(*columns, strict=True))
-            steps.extend([k] * table.num_rows)
+        whole = pa.concat_tables([table for _, table in self.found])
+        names = [f"{r.alias}.{r.column}" if self.timed else f"{r.alias}_{r.column}" for r in self.case.select]
+        # The engine hands on one column where SELECT names it twice.
+        rows = zip(*(whole[n].to_pylist() for n in names), strict=True)
+        steps = [k for k, table in self.found for _ in range(table.num_rows)]
+        times = [self._micros(v) for v in whole[RESULT_TIME].to_pylist()] if self.timed else []
         stats = self.engine.stats()
         late = {s.name: stats["sources"][s.name]["late"] for s in self.case.sources if s.time is not None}
         return Outcome(tuple(rows), tuple(steps), tuple(times), late, stats)

@@ -505,7 +505,7 @@ class _Maker:
         steps: list[Step] = []
         waiting = [s for s in streams if s.rows]
         while waiting:
-            source = min(waiting, key=lambda s: s.micros(left[s.name])) if together else c.choice(waiting)
+            source = min(waiting, key=lambda s: s.times[left[s.name]]) if together else c.choice(waiting)
             start = left[source.name]
             stop = min(len(source.rows), start + c.integer(0 if c.yes(0.1) else 1, largest))
             steps.append(Push(source.name, tuple(range(start, stop))))
@@ -522,8 +522,7 @@ class _Maker:
     ) -> Iterator[tuple[str, int]]:
         c = self.chance
         for s in streams:
-            seen = [s.micros(r) for r in range(left[s.name])]
-            rest = [s.micros(r) for r in range(left[s.name], len(s.rows))]
+            seen, rest = s.times[: left[s.name]], s.times[left[s.name] :]
             if not seen or c.yes(0.2):
                 continue
             # Up to the oldest tuple to come nothing is late; a harsh watermark makes some tuples late.
