@@ -94,6 +94,8 @@ class Feed:
     columns: list[str]
     schema: pa.Schema
     clock: Clock | None
+    types: list[pa.DataType] = field(default_factory=list)
+    """Of the columns, without dictionaries."""
     watermark: int = ALWAYS
     newest: int = ALWAYS
     rows: int = 0
@@ -210,6 +212,8 @@ class Engine:
                 feed = feeds[entry.source] = Feed(entry.source, [], [], entry.spec.schema, clock)
             feed.inputs.append(i)
             feed.columns = list(dict.fromkeys([*feed.columns, *self.shape.read(i)]))
+        for feed in feeds.values():
+            feed.types = [plain_type(feed.schema.field(name).type) for name in feed.columns]
         return feeds
 
     def _choose_output(
@@ -287,14 +291,14 @@ class Engine:
     def _conform(self, feed: Feed, batch: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         """One record batch with the columns that the query reads, in the declared types."""
         arrays = []
-        for name in feed.columns:
-            at = batch.schema.get_field_index(name)
+        schema = batch.schema
+        for name, wanted in zip(feed.columns, feed.types, strict=True):
+            at = schema.get_field_index(name)
             if at < 0:
                 raise ThalwegError(
-                    f"a batch of '{feed.name}' has no column '{name}'", hint=did_you_mean(name, batch.schema.names)
+                    f"a batch of '{feed.name}' has no column '{name}'", hint=did_you_mean(name, schema.names)
                 )
             array = plain(batch.column(at))
-            wanted = plain_type(feed.schema.field(name).type)
             if array.type != wanted:
                 try:
                     array = array.cast(wanted)
@@ -310,6 +314,8 @@ class Engine:
         self, feed: Feed, data: pa.RecordBatch, times: Ints, valid: NDArray[np.bool_] | None
     ) -> tuple[pa.RecordBatch, Ints]:
         keep = times >= feed.watermark
+        if valid is None and keep.all():
+            return data, times
         if valid is not None:
             feed.timeless += int((~valid).sum())
             keep &= valid

@@ -72,6 +72,7 @@ class Shape:
         self._left_columns: list[Column] = []
         self.filters = [self._filters(i, prefiltered, leave) for i in range(len(self.aliases))]
         self.residuals = self._residuals(leave)
+        self._pipelines: dict[int, Pipeline] = {}
         self._steps: dict[tuple[frozenset[int], int], Step] = {}
         self._legs: dict[tuple[frozenset[int], tuple[int, ...], bool], Leg] = {}
         self.hashed = [c for c, coder in enumerate(self.coders) if not coder.exact]
@@ -188,6 +189,11 @@ class Shape:
         """Filters of the input first in the list, then the stems of all others. Where the input is stored, a tuple must
         pass its filters before it goes on; where it is not, filters and stems may mix.
         """
+        if i not in self._pipelines:
+            self._pipelines[i] = self._make_pipeline(i)
+        return self._pipelines[i]
+
+    def _make_pipeline(self, i: int) -> Pipeline:
         filters = [Operator(f.name) for f in self.filters[i]]
         first = len(filters)
         guards = frozenset(range(first)) if self.stored(i) else frozenset()

@@ -685,7 +685,7 @@ def _sql(column: Column) -> str:
 
 
 def _field_type(schema: pa.Schema, name: str) -> pa.DataType:
-    return schema.types[schema.names.index(name)]
+    return schema.field(schema.names.index(name)).type
 
 
 def _named(name: str, known: Iterable[str]) -> list[str]:

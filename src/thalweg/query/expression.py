@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -63,7 +64,7 @@ class Frame:
 class Expression:
     type: pa.DataType
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Expression, ...]:
         found: list[Expression] = []
         for f in fields(self):
@@ -71,7 +72,7 @@ class Expression:
             found += [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Expression)]
         return tuple(found)
 
-    @property
+    @cached_property
     def careful(self) -> bool:
         """Whether it calls functions or can raise, so that only rows that reach it may be evaluated."""
         return any(p.careful for p in self.parts)
@@ -110,8 +111,12 @@ class Member(Expression):
 class Constant(Expression):
     value: Any
 
-    def evaluate(self, frame: Frame) -> Datum:
+    @cached_property
+    def _scalar(self) -> pa.Scalar:
         return pa.scalar(self.value, self.type)
+
+    def evaluate(self, frame: Frame) -> Datum:
+        return self._scalar
 
 
 @dataclass(frozen=True)
@@ -120,19 +125,27 @@ class As(Expression):
 
     of: Expression
 
-    @property
+    @cached_property
     def careful(self) -> bool:
         return self.of.careful or not _widens(self.of.type, self.type)
 
     def evaluate(self, frame: Frame) -> Datum:
-        datum = self.of.evaluate(frame)
+        if self.of.type == self.type:
+            return self.of.evaluate(frame)
+        if pt.is_floating(self.of.type) and pt.is_integer(self.type):
+            return _truncated(self.of.array(frame), self.type)
+        return self._same if isinstance(self.of, Constant) else self._cast(self.of.evaluate(frame))
+
+    @cached_property
+    def _same(self) -> Datum:
+        """What a constant becomes, whatever the rows."""
+        assert isinstance(self.of, Constant)
+        return self._cast(pa.scalar(self.of.value, self.of.type))
+
+    def _cast(self, datum: Datum) -> Datum:
         source, target = self.of.type, self.type
-        if source == target:
-            return datum
         if pt.is_null(source):
             return pa.scalar(None, target)
-        if pt.is_floating(source) and pt.is_integer(target):
-            return _truncated(frame.full(datum), target)
         if pt.is_boolean(target) and not pt.is_boolean(source):
             return pc.not_equal(datum, pa.scalar(0, source))
         inexact = pt.is_floating(target) or pt.is_date(target)
@@ -330,7 +343,7 @@ class Arithmetic(Expression):
     left: Expression
     right: Expression
 
-    @property
+    @cached_property
     def careful(self) -> bool:
         return not pt.is_floating(self.type) or any(p.careful for p in self.parts)
 
@@ -352,7 +365,7 @@ class Divide(Expression):
     left: Expression
     right: Expression
 
-    @property
+    @cached_property
     def careful(self) -> bool:
         return True
 
@@ -392,7 +405,7 @@ class Sign(Expression):
     op: Literal["-", "abs"]
     of: Expression
 
-    @property
+    @cached_property
     def careful(self) -> bool:
         return not pt.is_floating(self.type) or any(p.careful for p in self.parts)
 
@@ -513,7 +526,7 @@ class Call(Expression):
     function: Callable[..., Any]
     arguments: tuple[Expression, ...]
 
-    @property
+    @cached_property
     def careful(self) -> bool:
         return True
 

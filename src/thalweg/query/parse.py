@@ -8,8 +8,10 @@ the outcome is a tree or a QueryError that points into it.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -93,6 +95,10 @@ class Parsed:
     functions: Mapping[str, str]
     """Stand-in to the name under which the user's function was given."""
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [token.start for token in self.tokens]
+
     def span(self, node: exp.Expr) -> Span | None:
         """Where a node was written: as noted, or else what its parts cover."""
         noted = node.meta.get(_SPAN)
@@ -125,8 +131,8 @@ class Parsed:
         pieces: list[str] = []
         behind = span.start
         skip = -1
-        for token in self.tokens:
-            if token.start < max(span.start, skip) or token.start >= span.end:
+        for token in self.tokens[bisect_left(self._starts, span.start) : bisect_left(self._starts, span.end)]:
+            if token.start < skip:
                 continue
             end, piece = replaced.get(token.start) or (token.end + 1, self.text[token.start : token.end + 1])
             if token.token_type == TokenType.IDENTIFIER and piece.startswith('"'):
