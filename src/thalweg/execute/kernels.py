@@ -99,9 +99,7 @@ BUCKETS: Final = 4
 """Those looked up; the rest of the work are candidates."""
 HASHES: Final = 5
 """Attributes hashed to look up."""
-TOUCHED: Final = 6
-"""Of no meaning; keeps the compiler from leaving out loads that only warm the cache."""
-TALLY: Final = 7
+TALLY: Final = 6
 
 FRESH: Final = -3
 """AT_CANDIDATE of a block not looked ahead for yet."""
@@ -207,6 +205,21 @@ def _loads(bits: int) -> Any:
     return intrinsic(load)
 
 
+@intrinsic
+def _prefetch(context: Any, address: Any) -> Any:
+    """Asks the memory for what is at an address and does not wait for it. Any address will do."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
+        read, near, data = number(0), number(3), number(1)
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), read, near, data])
+        return context.get_dummy_value()
+
+    return types.void(int64), generate
+
+
 _load64 = _loads(64)
 _load32 = _loads(32)
 
@@ -250,7 +263,7 @@ def look_ahead(
 ) -> int:
     """The first candidate of each row of a block in each run. Returns how many rows have any; `living` lists them.
 
-    Rows are looked up together, and candidates touched, so that the memory answers for many at once.
+    Rows are looked up together, and candidates asked for, so that the memory answers for many at once.
     """
     pair, pair_end, first_run = steps[step, PAIRS], steps[step, PAIRS_END], steps[step, RUNS]
     cells, size, links, runs_end = steps[step, CELLS], 8 * steps[step, WIDTH], steps[step, LINKS], steps[step, RUNS_END]
@@ -291,13 +304,12 @@ def look_ahead(
             any_one |= candidates[j, s] + 1
         living[alive] = j
         alive += any_one != 0
-    touched = 0
     for s in range(first_run, runs_end):
         start, chain = runs[s, START], runs[s, NEXT]
         for n in range(alive):
-            r = max(candidates[living[n], s - first_run], 0)
-            touched += _load64(cells + size * (start + r)) + _load32(links + 4 * (chain + r))
-    tally[TOUCHED] = touched
+            r = candidates[living[n], s - first_run]
+            _prefetch(cells + size * (start + r))
+            _prefetch(links + 4 * (chain + r))
     return alive
 
 
@@ -393,7 +405,8 @@ def join(
                                     bucket = _wild_bucket(block, j, pairs, pair, pair_end, runs, run)
                                 r = _load32(links + 4 * (head + (bucket | w)))
                         while r >= 0:
-                            row = cells + size * (start + r)
+                            row, following = cells + size * (start + r), _load32(links + 4 * (chain + r))
+                            _prefetch(cells + size * (start + following))
                             end = _load64(row + 8 * EXPIRY)
                             if end < newest and falling:
                                 r = -1
@@ -423,7 +436,7 @@ def join(
                                 matched = 1
                                 found += 1
                             work += 1
-                            r = _load32(links + 4 * (chain + r))
+                            r = following
                             if filled == AHEAD:
                                 full = True
                                 break
