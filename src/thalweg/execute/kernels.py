@@ -205,8 +205,7 @@ def _loads(bits: int) -> Any:
     return intrinsic(load)
 
 
-@intrinsic
-def _prefetch(context: Any, address: Any) -> Any:
+def _ask_for(context: Any, address: Any) -> Any:
     """Asks the memory for what is at an address and does not wait for it. Any address will do."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -222,6 +221,7 @@ def _prefetch(context: Any, address: Any) -> Any:
 
 _load64 = _loads(64)
 _load32 = _loads(32)
+_prefetch: Any = intrinsic(_ask_for)
 
 
 @njit(inline="always")
