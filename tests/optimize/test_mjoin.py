@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from thalweg.execute.batch import Batch
 from thalweg.execute.engine import Engine
-from thalweg.optimize.mjoin import PATIENCE, TRIP, MJoinGreedy, Seen
-from thalweg.plan import Operator, Pipeline, Route
+from thalweg.optimize.mjoin import PATIENCE, REST, TRIP, MJoinGreedy, Seen
+from thalweg.plan import Operator, Pipeline, Route, Ruster
 from thalweg.profile.visits import Journey, Visits
 from thalweg.query.bind import bind
 from thalweg.query.query import Source
@@ -345,9 +346,45 @@ def test_what_is_settled_is_passed_over_until_work_creeps_up() -> None:
     assert len(learned) < 50, "most of a hundred batches were like those before"
     assert sum(steady) <= 4
     rounds = policy.fanouts.round
-    for t in range(101, 109):
-        engine.push("a", keyed([t] * 2000, random.integers(0, 1000 * 0.8 ** (t - 100), 2000)))
+    for t in range(101, 117):
+        engine.push("a", keyed([t] * 2000, random.integers(0, 1000 * 0.9 ** (t - 100), 2000)))
     assert policy.fanouts.round > rounds, "scouts look again"
+
+
+def test_a_policy_with_nothing_to_ask_is_told_of_several_batches_at_once() -> None:
+    """Nothing is lost on the way: a snapshot, a freeze and a surprise tell at once."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
+    random = np.random.default_rng(12)
+    for name in "bc":
+        engine.push(name, keyed([0] * 2000, random.integers(0, 2000, 2000)))
+    policy, asked, told = engine.stages[0].policy, [0], list[Visits]()
+    assert policy is not None
+    route, observe = policy.route, policy.observe
+
+    def count(batch: Batch) -> list[Ruster]:
+        asked[0] += 1
+        return route(batch)
+
+    def watch(visits: Visits) -> None:
+        told.append(visits)
+        observe(visits)
+
+    policy.route, policy.observe = count, watch  # type: ignore[method-assign]
+    for t in range(1, 201):
+        engine.push("a", keyed([t] * 1000, random.integers(0, 2000, 1000)))
+    assert asked[0] < 80
+    assert max(len(v.journeys) for v in told) == REST
+    engine.snapshot()
+    assert policy.tuples == sum(v.rows for v in told) == 200_000  # type: ignore[attr-defined]
+    while not engine.stages[0].rest:
+        engine.push("a", keyed([201] * 1000, random.integers(0, 2000, 1000)))
+    before = len(told)
+    engine.push("a", keyed([202] * 1000, random.integers(0, 2, 1000)))
+    engine.push("b", keyed([203] * 1000, random.integers(0, 2, 1000)))
+    engine.push("a", keyed([204] * 1000, random.integers(0, 2, 1000)))
+    assert any(j.recalled for v in told[before:] for j in v.journeys)
+    engine.freeze()
+    assert not engine.stages[0].untold
 
 
 def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:

@@ -83,6 +83,12 @@ class Stage:
     probes: int = 0
     visits: dict[str, list[float]] = field(default_factory=dict)
     """Per operator: rows in, rows out, seconds, work, buckets looked up of that."""
+    rest: int = 0
+    """Batches for which the policy need not be asked: they travel as the last one did."""
+    rusters: Sequence[Ruster] = ()
+    """How that was."""
+    untold: list[Visits] = field(default_factory=list)
+    """What the policy has not been told yet."""
 
 
 @dataclass
@@ -388,6 +394,8 @@ class Engine:
         """Send scouts, evenly spaced, for as long as the policy wants some; then the rest, with those that turned back, again
         if it is recalled."""
         whole, kept = arrival.partial, list[Ints]()
+        if stage.rest:
+            arrival = self._send(stage, arrival, kept, stage.rusters)
         ahead = getattr(stage.policy, "ahead", None) if stage.number not in self._frozen else None
         sent = 0
         while len(arrival.partial):
@@ -451,30 +459,45 @@ class Engine:
         newest, expiry = (int(times.min()), int(expiries.max())) if len(times) else (FOREVER, ALWAYS)
         return Arrival(partial, data, columns, newest, expiry), rows
 
-    def _send(self, stage: Stage, arrival: Arrival, kept: list[Ints]) -> Arrival:
-        """Route, run, observe. Adds the partial results that passed the filters to `kept`; returns what was
-        recalled."""
+    def _send(self, stage: Stage, arrival: Arrival, kept: list[Ints], rusters: Sequence[Ruster] = ()) -> Arrival:
+        """Route, if that is left to do; run, observe. Adds the partial results that passed the filters to `kept`; returns
+        what was recalled."""
         i, count = stage.number, len(arrival.partial)
         if stage.policy is None:
             kept.append(self.fabric.admit(i, arrival))
             return arrival.pick(NOTHING)
-        batch = arrival.batch(self._batches, stage.input.alias, self.shape.row_column(i))
         frozen = self._frozen.get(i)
-        if frozen is None:
-            rusters = stage.policy.route(batch)
-        else:
-            by_class = i in self._by_class
-            rusters = stage.policy.assign(batch) if by_class else [Ruster(None, frozen)]  # type: ignore[attr-defined]
+        if not rusters:
+            batch = arrival.batch(self._batches, stage.input.alias, self.shape.row_column(i))
+            if frozen is None:
+                rusters = stage.policy.route(batch)
+            else:
+                by_class = i in self._by_class
+                rusters = stage.policy.assign(batch) if by_class else [Ruster(None, frozen)]  # type: ignore[attr-defined]
         passed, recalled, journeys = self.fabric.run(i, arrival, rusters, self._receive)
         kept.append(passed)
         visits = Visits(self._batches, count - len(recalled), journeys)
         if frozen is None:
-            stage.policy.observe(visits)
-            self._events += stage.policy.drain()
+            stage.untold.append(visits)
+            stage.rest = max(stage.rest - 1, 0)
+            if not stage.rest or len(recalled):
+                self._tell(stage)
+                stage.rusters = rusters
             if self._tuning is not None:
                 self._tuning.observe(i, visits)
         self._count(stage, visits)
         return replace(arrival, partial=recalled)
+
+    def _tell(self, stage: Stage) -> None:
+        """Let a policy know what came of the batches since it was last told. It may say (`rest`) for how many more it need
+        not be asked."""
+        if stage.policy is None or not stage.untold:
+            return
+        told, stage.untold = stage.untold, []
+        journeys = tuple([j for v in told for j in v.journeys])
+        stage.policy.observe(Visits(told[-1].batch, sum([v.rows for v in told]), journeys))
+        stage.rest = getattr(stage.policy, "rest", 0)
+        self._events += stage.policy.drain()
 
     def _count(self, stage: Stage, visits: Visits) -> None:
         names = stage.pipeline.names
@@ -745,6 +768,8 @@ class Engine:
         for s in self.stages:
             if s.policy is None:
                 continue
+            self._tell(s)
+            s.rest = 0
             if s.number not in self._frozen and len(s.policy.plan.routes) > 1 and hasattr(s.policy, "assign"):
                 self._by_class.add(s.number)
             route = self._frozen.get(s.number) or s.policy.plan.route
@@ -799,6 +824,7 @@ class Engine:
                     parts[f"waiting/{name}/{k}"] = write_ipc(table)
         record["inputs"] = {}
         for stage in self.stages:
+            self._tell(stage)
             alias = stage.input.alias
             entry: dict[str, Any] = {
                 "counts": [

@@ -159,6 +159,11 @@ class AutoJoin(SingleRoute):
         return not self.contest.mesh.searched or self.contest.keen(LEAST)
 
     @property
+    def rest(self) -> int:
+        """For how many batches the engine need not ask."""
+        return 0 if self.classed or self.trial or self._promising else self.greedy.rest
+
+    @property
     def trusted(self) -> bool:
         return abs(self._off) < log(TRUST)
 

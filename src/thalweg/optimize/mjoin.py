@@ -33,9 +33,10 @@ from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
 SHARE = 0.4
 """Share of what the order saves against the written one that may be spent on scouts."""
-TRIP, SEND = 16_000.0, 8_000.0
+TRIP, SEND = 24_000.0, 8_000.0
 """Units of work that it takes to send scouts, and to send any tuples, whatever they meet: routing, looking at what came
-of it, deciding. Measured on `benchmarks/joins`, where a unit takes 45 ns."""
+of it, deciding, and the caches that indexes of other patterns take. On `benchmarks/joins` a trip takes one to three
+milliseconds and a unit, all of a run counted, 50 ns where joins are dear and 110 ns where they are cheap."""
 ALARM = 2.0
 """How many times what scouts may cost they may while the data changes."""
 PAID = 3 * TRIP
@@ -49,7 +50,9 @@ LEAST = 64
 PATIENCE = 15
 """Batches between scouts, at most, while they bring nothing new."""
 RARE, LEARNED = 3, 8
-"""Batches between scouts from which on only one batch in so many is learned from."""
+"""Batches between scouts from which on only one batch in so many is learned from..."""
+REST = 3
+"""...and the engine need not ask for so many: they are told together, at the latest when tuples are called back."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
@@ -119,7 +122,14 @@ class MJoinGreedy(SingleRoute):
         that answers it, for the first time."""
         self._every = 0
         self._waited = 0
-        self._batches = 0
+        self._unlearned = 0
+        """Batches since one was learned from."""
+        self.rest = 0
+        """For how many batches the rusters last given may be used again, unasked."""
+        self._limited = False
+        """Whether the ruster last given has a limit."""
+        self._asked = False
+        """Whether the batch to be told of was one for which scouts might have gone."""
         self._bound: float | None = None
         """The limit of the order in force, until something is learned."""
         self._leash = RECALL
@@ -142,6 +152,7 @@ class MJoinGreedy(SingleRoute):
     def ahead(self, rows: int, sent: int) -> int:
         """How many of `rows` tuples that are left go ahead as scouts, when so many of their batch already went."""
         self._profile = False
+        self._asked = True
         if not self._choice:
             return 0
         if not sent and not self._again:
@@ -185,7 +196,9 @@ class MJoinGreedy(SingleRoute):
     def route(self, batch: Batch) -> list[Ruster]:
         if self._profile:
             return [Ruster(None, self.plan.route, "profile", "all", turn=TURN)]
-        return [Ruster(None, self.plan.route, limit=self._limit())]
+        limit = self._limit()
+        self._limited = limit is not None
+        return [Ruster(None, self.plan.route, limit=limit)]
 
     def _limit(self) -> float | None:
         """Work per row at which a ruster is called back: several times what the present order should take.
@@ -208,9 +221,30 @@ class MJoinGreedy(SingleRoute):
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
-        if not self._choice or (not self._profile and self._as_before(visits)):
-            return
+        self._unlearned += len(visits.journeys)
+        self._waited += max(len(visits.journeys) - self._asked, 0)
+        self._asked = False
+        if self._choice and (self._profile or not self._as_before(visits)):
+            self._take_in(visits)
+        self.rest = self._may_rest()
+
+    def _may_rest(self) -> int:
+        """Nobody looks at batches that are not asked for: only where a limit calls back those that are not as expected."""
+        if not self._choice:
+            return REST
+        if not self._settled or self._level is None or not self._limited:
+            return 0
+        return max(min(REST, self._every - self._waited), 0) if self.affords() else REST
+
+    @property
+    def _settled(self) -> bool:
+        """Whether scouts are rare, or can't be afforded, and the data has not changed."""
+        return not (self._alarmed or self._again) and (self._every >= RARE or not self.affords())
+
+    def _take_in(self, visits: Visits) -> None:
+        """Learn, and decide where scouts came back."""
         self._bound = None
+        self._unlearned = 0
         on_way: list[Seen] = []
         rivals: list[Seen] = []
         for journey in visits.journeys:
@@ -219,7 +253,7 @@ class MJoinGreedy(SingleRoute):
             self.spent += sum(t.work for t in journey.trials) + journey.entries
             if journey.passed is not None:
                 rivals += self._judged(journey)
-        self.useful += SEND
+        self.useful += SEND * len(visits.journeys)
         if self._profile:
             self.fanouts.round += 1
             self.spent += TRIP
@@ -248,16 +282,14 @@ class MJoinGreedy(SingleRoute):
     def _as_before(self, visits: Visits) -> bool:
         """Whether there is nothing to learn: while scouts are rare, or can't be afforded, most batches are only held against the
         work per tuple that the last ones left."""
-        self._batches += 1
-        rare = self._every >= RARE or not self.affords()
-        if not rare or self._alarmed or self._level is None or self._batches % LEARNED == 0:
+        if not self._settled or self._level is None or self._unlearned >= LEARNED:
             return False
         if any(j.recalled for j in visits.journeys):
             return False
         work, usual = sum(map(work_of, visits.journeys)), self._level * visits.rows
         if not usual < RECALL * work < RECALL * RECALL * usual:
             return False
-        self.useful += work + SEND
+        self.useful += work + SEND * len(visits.journeys)
         return True
 
     def _account(self, rows: int, work: float) -> None:

@@ -53,7 +53,11 @@ class Explanation:
 
 @runtime_checkable
 class Policy(Protocol):
-    """Chooses routes. See the module's head for what it may rely on."""
+    """Chooses routes. See the module's head for what it may rely on.
+
+    In a join it may also have `ahead(rows, sent)`, how many tuples of a batch go first as scouts, and `rest`, for how many
+    batches the rusters it gave last may be used again: it is told of these together, at once if tuples are recalled.
+    """
 
     name: str
     plan: Plan
