@@ -325,6 +325,27 @@ def test_where_orders_are_alike_the_written_one_comes_back() -> None:
     assert [e.why for e in engine.drain()][-1] == "no other order saves what one more index may cost"
 
 
+def test_what_is_believed_of_the_written_order_does_not_grow_old() -> None:
+    """It was once told that c behind b takes very much. That is no longer so, but no tuple goes that way to find out."""
+    text = "SELECT a.ts FROM a, b, c, d WHERE a.k = b.k AND a.k = c.k AND a.k = d.k WINDOW 1000 SECONDS"
+    engine = Engine(bind(text, dict.fromkeys("abcd", KEYED)), policy="agreedy")
+    random = np.random.default_rng(13)
+    for name in "bcd":
+        engine.push(name, keyed([0] * 2000, random.integers(0, 2000, 2000)))
+    policy = policy_of(engine, "a")
+    b, c, d = range(3)
+    one = [
+        (frozenset(), b, 200, 200.0, 400.0),
+        (frozenset(), c, 200, 200.0, 400.0),
+        (frozenset(), d, 200, 200.0, 400.0),
+    ]
+    policy.learn([(frozenset({b}), c, 200, 10_000.0, 10_200.0)], [*one, (frozenset({c}), b, 200, 200.0, 400.0)])
+    assert policy.order != policy.pipeline.written.operators
+    for t in range(1, 200):
+        engine.push("a", keyed([t] * 2000, random.integers(0, 2000, 2000)))
+    assert policy.order == policy.pipeline.written.operators
+
+
 def test_what_is_settled_is_passed_over_until_work_creeps_up() -> None:
     """Each batch matches a little more than the one before: no batch is a surprise, all together are."""
     engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")

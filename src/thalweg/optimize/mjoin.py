@@ -26,7 +26,7 @@ import numpy as np
 
 from thalweg.execute.batch import Batch
 from thalweg.optimize.policy import Explanation, OperatorView, RouteView, SingleRoute
-from thalweg.plan import Ruster
+from thalweg.plan import Route, Ruster
 from thalweg.profile.fanout import Belief, Fanouts
 from thalweg.profile.probing import UNIT, units, work_of
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
@@ -195,10 +195,15 @@ class MJoinGreedy(SingleRoute):
 
     def route(self, batch: Batch) -> list[Ruster]:
         if self._profile:
-            return [Ruster(None, self.plan.route, "profile", "all", turn=TURN)]
+            return [Ruster(None, self._scouted(), "profile", "all", turn=TURN)]
         limit = self._limit()
         self._limited = limit is not None
         return [Ruster(None, self.plan.route, limit=limit)]
+
+    def _scouted(self) -> Route:
+        """The order that scouts take: the present one. While they bring nothing new every other round takes the written one,
+        or what is believed of it, and so of what the present one saves, would grow old."""
+        return self.pipeline.written if self._every >= RARE and self.fanouts.round % 2 else self.plan.route
 
     def _limit(self) -> float | None:
         """Work per row at which a ruster is called back: several times what the present order should take.
