@@ -209,7 +209,7 @@ class AutoJoin(SingleRoute):
         if not self.greedy.choice:
             return
         name = self.classed or self.trial
-        if not (name or self.greedy.scouting or self._awake):
+        if not (name or self.greedy.scouting or self._promising):
             self.greedy.observe(visits)
             self._follow_greedy()
             return
