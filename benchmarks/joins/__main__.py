@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.joins import handwritten, rivals, scaling, start, thalweg_runs
 from benchmarks.joins.measure import Contender, WrongAnswer, race
-from benchmarks.joins.report import ADAPTED, BEST, LIMIT, POLARS, Effort, Report, Result, note_load
+from benchmarks.joins.report import ADAPTED, BEST, LIMIT, POLARS, Effort, Idle, Report, Result, note_load
 from benchmarks.joins.workloads import FULL, QUICK, WINDOW, Workload, j, j3, kinds, steady
 
 HERE = Path(__file__).parent
@@ -49,7 +49,8 @@ def main(
         report.write(folder)
     if not only or only == "idle":
         with console.status("nothing to gain"):
-            report.idle = nothing_to_gain(60_000 if quick else 200_000, 3 if quick else 11)
+            lengths = {20_000: 3, 60_000: 3} if quick else {200_000: 11, 1_000_000: 9}
+            report.idle = [nothing_to_gain(tuples, pairs) for tuples, pairs in lengths.items()]
         report.write(folder)
     if not only or only == "scaling":
         with console.status("scaling") as status:
@@ -120,12 +121,14 @@ def by_class(tuples: int, batch: int) -> dict[str, float]:
     return {name: r.total_work for name, r in runs.items()}
 
 
-def nothing_to_gain(tuples: int, pairs: int) -> list[float]:
-    """Processor time of `auto` where all orders are alike, `written` = 1, in pairs of passes that take turns to be first."""
+def nothing_to_gain(tuples: int, pairs: int) -> Idle:
+    """What `auto` costs where all orders are alike, in pairs of passes that take turns to be first."""
     w = steady(tuples, WINDOW, streams=4)
     passes = [Contender(p, lambda p=p: answer(thalweg_runs.feed(w, w.data, p))) for p in ("auto", "written")]  # type: ignore[misc]
     auto, written = race(passes, pairs)
-    return [a / b for a, b in zip(auto.processor, written.processor, strict=True)]
+    work = [thalweg_runs.feed(w, w.data, p).total_work for p in ("auto", "written")]
+    times = [a / b for a, b in zip(auto.processor, written.processor, strict=True)]
+    return Idle(tuples, times, work[0] / work[1])
 
 
 def answer(run: thalweg_runs.Run) -> rivals.Answer:
