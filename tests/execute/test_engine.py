@@ -277,6 +277,14 @@ def test_tables_are_in_view_always_and_may_come_in_parts_before_the_first_tuple(
     assert tuples(engine.push("s", batch(s, (10**6, 1)))) == [(10**6, "one")]
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_table_of_which_nothing_is_read_still_multiplies(rows: int) -> None:
+    t, s = table(k=pa.int64(), name=pa.string()), stream()
+    query = bind("SELECT s.ts AS x FROM s [NOW] CROSS JOIN t", {"s": s, "t": t})
+    engine = Engine(query, tables={"t": batch(t, *[(None, "one")] * rows)})
+    assert tuples(engine.push("s", batch(s, (5, 2), (6, 1)))) == sorted([(5,), (6,)] * rows)
+
+
 def test_a_query_over_tables_answers_when_closed() -> None:
     t, u = table(k=pa.int64(), v=pa.int64()), table(k=pa.int64(), w=pa.int64())
     query = bind("SELECT t.v AS v, u.w AS w FROM t, u WHERE t.k = u.k AND t.v < u.w", {"t": t, "u": u})

@@ -83,6 +83,15 @@ def test_batch(spark, name):
     assert got
 
 
+def test_a_table_of_which_nothing_is_read_still_multiplies(spark):
+    s = spark.createDataFrame([(1, "2026-01-01 00:00:00"), (2, "2026-01-01 00:00:01")], "id int, at string")
+    df = tw.sql(
+        "SELECT s.id FROM s [NOW] CROSS JOIN t", s=tw.stream(s.selectExpr("id", "timestamp(at) AS ts"), time="ts"),
+        t=spark.range(3),
+    )  # fmt: skip
+    assert sorted(r.id for r in df.collect()) == [1, 1, 1, 2, 2, 2]
+
+
 @pytest.mark.parametrize(("name", "cells", "policy"), CASES)
 def test_streaming(spark, folder, tmp_path, name, cells, policy):
     shape = SHAPES[name]

@@ -162,7 +162,8 @@ class Shape:
         return {name: plain_type(self._field(i, name).type) for name in dict.fromkeys(wanted)}
 
     def read(self, i: int) -> list[str]:
-        """Every column of an input that the engine looks at, time included."""
+        """Every column of an input that the engine looks at, time included; some column of one that only multiplies the
+        results, since rows without columns can't be counted."""
         entry = self.query.inputs[i]
         names = list(self.carried(i)) + [n for names in self.key_columns[i].values() for n in names]
         names += [c for f in self.filters[i] for c in f.columns] + list(entry.window.by)
@@ -170,7 +171,7 @@ class Shape:
             names.append(entry.spec.time)
         for name in names:
             self._field(i, name)
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys(names)) or self._schema(i).names[:1]
 
     def _schema(self, i: int) -> pa.Schema:
         return self.query.inputs[i].spec.schema
