@@ -408,6 +408,25 @@ def test_a_policy_with_nothing_to_ask_is_told_of_several_batches_at_once() -> No
     assert not engine.stages[0].untold
 
 
+@pytest.mark.parametrize("policy", ["auto", "agreedy"])
+def test_where_there_is_but_one_order_the_policy_is_asked_once(policy: str) -> None:
+    engine = Engine(
+        bind("SELECT a.ts FROM a, b WHERE a.k = b.k WINDOW 1 SECOND", dict.fromkeys("ab", KEYED)), policy=policy
+    )
+    chooser, asked = engine.stages[0].policy, [0]
+    assert chooser is not None
+    route = chooser.route
+
+    def count(batch: Batch) -> list[Ruster]:
+        asked[0] += 1
+        return route(batch)
+
+    chooser.route = count  # type: ignore[method-assign]
+    engine.push("b", keyed([0] * 10, range(10)))
+    assert sum(engine.push("a", keyed([0] * 20, range(20))).num_rows for _ in range(40)) == 400
+    assert asked[0] == 1
+
+
 def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:
     """c comes first on the way, so b is looked up by scouts alone."""
     engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")

@@ -52,7 +52,7 @@ PATIENCE = 15
 RARE, LEARNED = 3, 8
 """Batches between scouts from which on only one batch in so many is learned from..."""
 REST = 3
-"""...and the engine need not ask for so many: they are told together, at the latest when tuples are called back."""
+"""...and so many are told together, if none is called back; the engine asks for none of them."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
