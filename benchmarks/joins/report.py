@@ -193,7 +193,7 @@ class Report:
                 "## Nothing to gain",
                 "",
                 "Four streams, all linked, every order as good as any other and no drift. `auto`, `written` = 1, in pairs of "
-                "passes. The first scouts are a loan: the longer the stream, the less they weigh. Target: at most 1.03.",
+                "passes. Target: at most 1.03.",
                 "",
                 "| tuples per stream | pairs | processor time, median | from | to | probe work, learning included |",
                 "|---:|---:|---:|---:|---:|---:|",
