@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -124,11 +125,16 @@ def by_class(tuples: int, batch: int) -> dict[str, float]:
 def nothing_to_gain(tuples: int, pairs: int) -> Idle:
     """What `auto` costs where all orders are alike, in pairs of passes that take turns to be first."""
     w = steady(tuples, WINDOW, streams=4)
-    passes = [Contender(p, lambda p=p: answer(thalweg_runs.feed(w, w.data, p))) for p in ("auto", "written")]  # type: ignore[misc]
-    auto, written = race(passes, pairs)
-    work = [thalweg_runs.feed(w, w.data, p).total_work for p in ("auto", "written")]
+    work = {}
+
+    def go(policy: str) -> rivals.Answer:
+        run = thalweg_runs.feed(w, w.data, policy)
+        work[policy] = run.total_work
+        return answer(run)
+
+    auto, written = race([Contender(p, partial(go, p)) for p in ("auto", "written")], pairs)
     times = [a / b for a, b in zip(auto.processor, written.processor, strict=True)]
-    return Idle(tuples, times, work[0] / work[1])
+    return Idle(tuples, times, work["auto"] / work["written"])
 
 
 def answer(run: thalweg_runs.Run) -> rivals.Answer:

@@ -367,8 +367,8 @@ def test_what_is_settled_is_passed_over_until_work_creeps_up() -> None:
     assert len(learned) < 50, "most of a hundred batches were like those before"
     assert sum(steady) <= 4
     rounds = policy.fanouts.round
-    for t in range(101, 117):
-        engine.push("a", keyed([t] * 2000, random.integers(0, 1000 * 0.9 ** (t - 100), 2000)))
+    for t in range(101, 109):
+        engine.push("a", keyed([t] * 2000, random.integers(0, 1000 * 0.8 ** (t - 100), 2000)))
     assert policy.fanouts.round > rounds, "scouts look again"
 
 

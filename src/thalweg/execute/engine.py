@@ -405,17 +405,11 @@ class Engine:
                 back = self._send(stage, arrival.pick(spaced), kept).partial
                 if len(back) < wanted:
                     rest = np.delete(arrival.partial, spaced, axis=0)
-                    arrival = replace(
-                        arrival, partial=self.fabric.in_order(stage.number, [rest, back] if len(back) else [rest])
-                    )
+                    arrival = replace(arrival, partial=self.fabric.in_order(stage.number, [rest, back]))
                 sent += wanted
             else:
                 arrival = self._send(stage, arrival, kept)
-        if len(kept) == 1:
-            return kept[0]
-        if sum(map(len, kept)) == len(whole):
-            return whole
-        return self.fabric.in_order(stage.number, kept)
+        return whole if sum(map(len, kept)) == len(whole) else self.fabric.in_order(stage.number, kept)
 
     def _arrive(self, stage: Stage, data: pa.RecordBatch, times: Ints, expiries: Ints) -> tuple[Arrival, Ints | None]:
         """Tuples as partial results. Those that can't match (a NULL key, an empty stay in the window) are left out;

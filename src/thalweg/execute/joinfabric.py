@@ -131,7 +131,6 @@ class JoinFabric:
         self.stems = stems
         self._buffers = [np.empty((buffer, shape.width), np.int64) for _ in shape.aliases]
         self._eligible: dict[tuple[int, frozenset[int]], list[int]] = {}
-        self._pipelines = [shape.pipeline(i) for i in range(len(shape.aliases))]
         self._others = [shape.others(i) for i in range(len(shape.aliases))]
 
     def admit(self, i: int, arrival: Arrival) -> Ints:
@@ -161,16 +160,16 @@ class JoinFabric:
             partial, rest, journey = self._travel(i, arrival, partial, ruster, emit)
             journeys.append(journey)
             kept.append(partial)
-            if len(rest):
-                recalled.append(rest)
+            recalled.append(rest)
         nothing = arrival.partial[:0]
-        return self.in_order(i, kept or [nothing]), self.in_order(i, recalled or [nothing]), tuple(journeys)
+        return self.in_order(i, [nothing, *kept]), self.in_order(i, [nothing, *recalled]), tuple(journeys)
 
     def in_order(self, i: int, lines: Sequence[Ints]) -> Ints:
         """Partial results of one tuple each, put together in the order of their arrival."""
-        if len(lines) == 1:
-            return lines[0]
-        whole = np.concatenate(lines)
+        some = [part for part in lines if len(part)]
+        if len(some) < 2:
+            return some[0] if some else lines[0]
+        whole = np.concatenate(some)
         return whole[np.argsort(whole[:, self.shape.row_column(i)], kind="stable")]
 
     def _travel(
@@ -215,7 +214,7 @@ class JoinFabric:
 
     def _depart(self, i: int, arrival: Arrival, ruster: Ruster) -> _Trip:
         route = ruster.route.operators
-        return _Trip(i, arrival, self._pipelines[i], ruster, route, [_Tally() for _ in route], {})
+        return _Trip(i, arrival, self.shape.pipeline(i), ruster, route, [_Tally() for _ in route], {})
 
     # Filters
 

@@ -22,7 +22,7 @@ import numpy as np
 from thalweg.execute.batch import Batch
 from thalweg.optimize.classed import Bits, outcomes
 from thalweg.optimize.contest import Contest
-from thalweg.optimize.mjoin import CHANGE, REST, MJoinGreedy
+from thalweg.optimize.mjoin import CHANGE, MJoinGreedy
 from thalweg.optimize.policy import Explanation, SingleRoute, sampled
 from thalweg.plan import Event, Plan, Ruster
 from thalweg.profile.attributes import Values
@@ -161,8 +161,6 @@ class AutoJoin(SingleRoute):
     @property
     def rest(self) -> int:
         """For how many batches the engine need not ask."""
-        if not self.greedy.choice:
-            return REST
         return 0 if self.classed or self.trial or self._promising else self.greedy.rest
 
     @property

@@ -35,8 +35,7 @@ SHARE = 0.4
 """Share of what the order saves against the written one that may be spent on scouts."""
 TRIP, SEND = 24_000.0, 8_000.0
 """Units of work that it takes to send scouts, and to send any tuples, whatever they meet: routing, looking at what came
-of it, deciding, and the caches that indexes of other patterns take. On `benchmarks/joins` a trip takes one to three
-milliseconds and a unit, all of a run counted, 50 ns where joins are dear and 110 ns where they are cheap."""
+of it, deciding, and the caches that indexes of other patterns take. About what profiles of `benchmarks/joins` showed."""
 ALARM = 2.0
 """How many times what scouts may cost they may while the data changes."""
 PAID = 3 * TRIP
@@ -57,10 +56,10 @@ CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
 """How many times the expected work calls a ruster back..."""
-TURN = 0.5
-"""Scouts turn back at their first stem if another lets less than this share of its matches through: it will be first."""
 LONGEST = 6.0
 """...twice as many each time that no order was found to repay it, so many at most."""
+TURN = 0.5
+"""Scouts turn back at their first stem if another lets less than this share of its matches through: it will be first."""
 
 Seen = tuple[frozenset[int], int, int, float, float]
 """An observation: visited before, operator, rows in, rows out, work."""
@@ -124,7 +123,7 @@ class MJoinGreedy(SingleRoute):
         self._waited = 0
         self._unlearned = 0
         """Batches since one was learned from."""
-        self.rest = 0
+        self.rest = 0 if self._choice else REST
         """For how many batches the rusters last given may be used again, unasked."""
         self._limited = False
         """Whether the ruster last given has a limit."""
@@ -226,17 +225,17 @@ class MJoinGreedy(SingleRoute):
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
+        if not self._choice:
+            return
         self._unlearned += len(visits.journeys)
         self._waited += max(len(visits.journeys) - self._asked, 0)
         self._asked = False
-        if self._choice and (self._profile or not self._as_before(visits)):
+        if self._profile or not self._as_before(visits):
             self._take_in(visits)
         self.rest = self._may_rest()
 
     def _may_rest(self) -> int:
         """Nobody looks at batches that are not asked for: only where a limit calls back those that are not as expected."""
-        if not self._choice:
-            return REST
         if not self._settled or self._level is None or not self._limited:
             return 0
         return max(min(REST, self._every - self._waited), 0) if self.affords() else REST

@@ -70,7 +70,7 @@ class Journey:
     matches: NDArray[np.int64] | None = None
     trials: tuple[Trial, ...] = ()
     recalled: bool = False
-    """Whether the ruster went over its limit: the rows not begun, which are not counted here, are routed again."""
+    """Whether the ruster went over its limit or turned back: rows not begun, not counted here, are routed again."""
     entries: int = 0
     """Rows entered in indexes only to count against operators that did not come next."""
     left: tuple[NDArray[np.int64], ...] | None = None
