@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +12,10 @@ import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 
-from benchmarks.joins import handwritten, rivals, scaling, start, thalweg_runs
-from benchmarks.joins.measure import Contender, WrongAnswer, race
-from benchmarks.joins.report import ADAPTED, BEST, LIMIT, POLARS, Effort, Idle, Report, Result, note_load
-from benchmarks.joins.workloads import FULL, QUICK, WINDOW, Workload, j, j3, kinds, steady
+from benchmarks.joins import handwritten, idle, kinds, rivals, scaling, start, thalweg_runs
+from benchmarks.joins.measure import Contender, race
+from benchmarks.joins.report import ADAPTED, LIMIT, POLARS, Effort, Report, Result, note_load
+from benchmarks.joins.workloads import FULL, QUICK, Workload, j, j3
 
 HERE = Path(__file__).parent
 DATA = Path("out/benchmarks/joins")
@@ -45,13 +44,12 @@ def main(
         report.results.append(compare(w, report, console, slow=0 if quick and w.name.startswith("J3") else 1))
         report.write(folder)  # what is known so far, should the run be cut off
     if not only or only == "kinds":
-        with console.status("kinds of tuples"):
-            report.kinds = by_class(40_000 if quick else 200_000, report.batch)
+        with console.status("kinds of tuples") as status:
+            report.kinds = kinds.measure(quick, status.update)
         report.write(folder)
     if not only or only == "idle":
-        with console.status("nothing to gain"):
-            lengths = {20_000: 3, 60_000: 3} if quick else {200_000: 11, 1_000_000: 9}
-            report.idle = [nothing_to_gain(tuples, pairs) for tuples, pairs in lengths.items()]
+        with console.status("nothing to gain") as status:
+            report.idle = idle.measure(quick, status.update)
         report.write(folder)
     if not only or only == "scaling":
         with console.status("scaling") as status:
@@ -109,32 +107,6 @@ def compare(w: Workload, report: Report, console: Console, *, slow: int) -> Resu
         ]
     effort = Effort(adapted.total_work, adapted.profiling, *works, adapted.events)
     return Result(w.name, w.rows, w.sql, timings, effort, adapted.stored)
-
-
-def by_class(tuples: int, batch: int) -> dict[str, float]:
-    """Probe work where kinds of tuples want opposite orders: one order for all, and routes by class."""
-    w = kinds(tuples)
-    best = thalweg_runs.hindsight(w, w.data, batch=batch).best_fixed()
-    chosen: dict[str, thalweg_runs.Chooser] = {BEST: best, "auto": "auto", "cbr": "cbr", "mesh": "mesh"}
-    runs = {name: thalweg_runs.feed(w, w.data, policy, batch=batch) for name, policy in chosen.items()}
-    if len({(r.count, r.checksum) for r in runs.values()}) > 1:
-        raise WrongAnswer(f"results differ: { {n: r.count for n, r in runs.items()} }")
-    return {name: r.total_work for name, r in runs.items()}
-
-
-def nothing_to_gain(tuples: int, pairs: int) -> Idle:
-    """What `auto` costs where all orders are alike, in pairs of passes that take turns to be first."""
-    w = steady(tuples, WINDOW, streams=4)
-    work = {}
-
-    def go(policy: str) -> rivals.Answer:
-        run = thalweg_runs.feed(w, w.data, policy)
-        work[policy] = run.total_work
-        return answer(run)
-
-    auto, written = race([Contender(p, partial(go, p)) for p in ("auto", "written")], pairs)
-    times = [a / b for a, b in zip(auto.processor, written.processor, strict=True)]
-    return Idle(tuples, times, work["auto"] / work["written"])
 
 
 def answer(run: thalweg_runs.Run) -> rivals.Answer:

@@ -6,7 +6,9 @@ that know the phase of each tuple: the oracle, whose table is made by trying eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
@@ -16,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from benchmarks.joins.measure import WrongAnswer
 from benchmarks.joins.workloads import PHASE, Workload
 from thalweg.execute.batch import Batch
 from thalweg.execute.engine import Engine
@@ -85,6 +89,50 @@ def feed(
 
 def checksum(w: Workload, results: pa.Table) -> int:
     return sum(k * (pc.sum(results[f"{s}_ts"]).as_py() or 0) for s, k in w.weights().items())
+
+
+def side_by_side(
+    w: Workload, policies: Sequence[Chooser], *, batch: int = BATCH, turn: int = 0
+) -> tuple[NDArray[np.float64], list[float]]:
+    """Processor seconds, and probe work, of engines that get the same batches, one after the other.
+
+    Passes one after the other do not meet the same machine: pairs of them differed by a quarter where this was first run.
+    Here each batch goes to all engines in turn, another one first each time, so that they meet the same load.
+    """
+    query, clock = query_of(w), time.process_time
+    engines: list[Engine] = []
+    seconds, results = np.zeros(len(policies)), [0] * len(policies)
+    gc.collect()
+    for k, policy in enumerate(policies):
+        started = clock()
+        engines.append(Engine(query, policy=policy, tables={t: w.data[t] for t in w.tables}))
+        seconds[k] += clock() - started
+
+    def each(step: Callable[[Engine], pa.Table]) -> None:
+        nonlocal turn
+        turn += 1
+        for k in in_turn(len(engines), turn):
+            started = clock()
+            found = step(engines[k])
+            seconds[k] += clock() - started
+            results[k] += found.num_rows
+
+    for start in range(0, w.tuples, batch):
+        for s in w.streams:
+            rows = w.data[s].slice(start, batch)
+            each(lambda engine, s=s, rows=rows: engine.push(s, rows))  # type: ignore[misc]
+        each(lambda engine, end=start + batch: engine.advance(end))  # type: ignore[misc]
+    each(lambda engine: engine.close())
+    if len(set(results)) > 1:
+        raise WrongAnswer(f"results differ: {results}")
+    stats = [engine.stats()["inputs"].values() for engine in engines]
+    return seconds, [sum(i["work"] + i["profiling work"] for i in inputs) for inputs in stats]
+
+
+def in_turn(count: int, turn: int) -> Sequence[int]:
+    """All of them, another one first each time, now forwards and now backwards."""
+    order = [(turn // 2 + k) % count for k in range(count)]
+    return order if turn % 2 else order[::-1]
 
 
 # --- orders that are known, not learned -------------------------------------------------------------------------------

@@ -237,6 +237,30 @@ def steady(tuples: int, window: int, *, streams: int = 3, values: int | None = N
     return Workload(f"steady_{tuples}_{window}", tuples, names, (), equalities, window, data)
 
 
+def one_key(tuples: int, seed: int = 9) -> Workload:
+    """Four streams with one common key, without drift: every probe meets one candidate on average."""
+    g = np.random.Generator(np.random.PCG64(seed))
+    times = np.arange(tuples, dtype=np.int32)
+    names = ("s1", "s2", "s3", "s4")
+    data = {s: pa.table({"ts": times, "k": _uniform(g, tuples, WINDOW).astype(np.int32)}) for s in names}
+    equalities = tuple(("s1", "k", s, "k") for s in names[1:])
+    return Workload(f"one_key_{tuples // 1000}k", tuples, names, (), equalities, WINDOW, data)
+
+
+def lookups(tuples: int, seed: int = 10) -> Workload:
+    """A stream and three tables, without drift: each knows half of the keys, once."""
+    g = np.random.Generator(np.random.PCG64(seed))
+    keys = 10_000
+    columns = {"ts": np.arange(tuples, dtype=np.int32)}
+    data: dict[str, pa.Table] = {}
+    for t in (1, 2, 3):
+        columns[f"d{t}"] = _uniform(g, tuples, 2 * keys).astype(np.int32)
+        data[f"t{t}"] = pa.table({"d": g.permutation(np.arange(keys, dtype=np.int32))})
+    data["s1"] = pa.table(columns)
+    equalities = tuple(("s1", f"d{t}", f"t{t}", "d") for t in (1, 2, 3))
+    return Workload(f"lookups_{tuples // 1000}k", tuples, ("s1",), ("t1", "t2", "t3"), equalities, WINDOW, data)
+
+
 FULL: tuple[Callable[[], Workload], ...] = (
     lambda: j(40_000), lambda: j(200_000), lambda: j3(40_000), lambda: j3(200_000),
     lambda: star(200_000), lambda: chain(100_000),

@@ -88,6 +88,75 @@ def test_every_layout_finds_what_is_stored_and_alive(seed: int) -> None:
                 assert matches(stem, PATTERNS[pattern], probes) == want, (seed, step, stem.layout, PATTERNS[pattern])
 
 
+@pytest.mark.parametrize("layout", ["hash", "bits", "scan"])
+@pytest.mark.parametrize("seed", range(8))
+def test_counting_finds_the_same_with_an_index_and_without(seed: int, layout: str) -> None:
+    """A few partial results against a stem that grows and loses slices; its indexes are missing, behind or in step."""
+    random = np.random.default_rng(seed)
+    stem = Stem("s", ATTRIBUTES, {}, length=10, slice_rows=4, layout=Layout.parse(layout))
+    stored = np.empty((0, KEYS + ATTRIBUTES), np.int64)
+    scanned = 0
+    for step in range(60):
+        new = rows(random, int(random.choice([0, 1, 20, 60])), 10 * step)
+        new[:, KEYS:] = random.integers(0, int(random.choice([1, 5, 50])), (len(new), ATTRIBUTES))
+        stored = np.concatenate([stored, new])
+        stem.build(new, {}, np.arange(len(new)))
+        stem.evict(10 * step - 20)
+        stored = stored[stored[:, EXPIRY] >= 10 * step - 20]
+        probes = rows(random, int(random.integers(1, 65)), 10 * step)
+        probes[:, NEWEST] = np.maximum(probes[:, NEWEST], 10 * step - 20)
+        pattern = PATTERNS[random.integers(len(PATTERNS))]
+        pairs = np.array([(KEYS + k, KEYS + k) for k in pattern], np.int64).reshape(-1, 2)
+        if random.random() < 0.2:
+            stem.view(pattern)
+        entries = stem.entries
+        told = stem.count(probes, pattern, pairs, int(probes[:, NEWEST].min()), int(probes[:, EXPIRY].max()), 1 << 60)
+        assert told.matches.tolist() == expected(stored, pattern, probes), (step, pattern)
+        scanned += told.entries > 0 and stem.entries == entries
+        some = stem.count(probes, pattern, pairs, int(probes[:, NEWEST].min()), int(probes[:, EXPIRY].max()), 5)
+        tried = some.matches >= 0
+        assert some.matches[tried].tolist() == told.matches[tried].tolist()
+        assert tried.tolist() == sorted(tried.tolist(), reverse=True)
+    assert (scanned > 5) == (layout == "hash")
+
+
+def test_what_a_scan_says_a_probe_would_take_is_what_it_takes() -> None:
+    random = np.random.default_rng(3)
+    for keys in (300, 3000, 30_000):
+        ours, theirs = (Stem("s", 1, {}, length=2500) for _ in range(2))
+        for step in range(12):
+            times = np.arange(2500 * step, 2500 * (step + 1))
+            new = np.stack([times, times + 10_000, random.integers(0, keys, 2500)], axis=1)
+            for stem in (ours, theirs):
+                stem.build(new, {}, np.arange(2500))
+                stem.evict(2500 * (step - 4))
+        probes = np.stack([np.full(64, 30_000), np.full(64, 40_000), random.integers(0, keys, 64)], axis=1)
+        theirs.view((0,))
+        pairs = np.array([(KEYS, KEYS)], np.int64)
+        scan, index = (stem.count(probes, (0,), pairs, 30_000, 40_000, 1 << 60) for stem in (ours, theirs))
+        assert (scan.matches.tolist(), scan.entries > 0, ours.entries) == (index.matches.tolist(), True, 0)
+        assert scan.work == pytest.approx(index.work, rel=0.15)
+
+
+def test_rows_with_one_key_in_common_are_counted_with_an_index() -> None:
+    """Looking through would compare every row with every partial result."""
+    stem = Stem("s", 1, {}, length=10_000)
+    stem.build(np.stack([np.arange(5000), np.full(5000, 10**6), np.full(5000, 7)], axis=1), {}, np.arange(5000))
+    probes = np.stack([np.full(64, 6000), np.full(64, 7000), np.full(64, 7)], axis=1)
+    told = stem.count(probes, (0,), np.array([(KEYS, KEYS)], np.int64), 6000, 7000, 20_000)
+    assert told.matches[told.matches >= 0].tolist() == [5000] * 4
+    assert stem.entries == told.entries == 5000
+
+
+def test_tables_are_not_looked_through_again_and_again() -> None:
+    stem = Stem("t", 1, {})
+    stem.build(np.stack([np.zeros(5000, np.int64), np.full(5000, 10**6), np.arange(5000)], axis=1), {}, np.arange(5000))
+    probes = np.stack([np.full(9, 1), np.full(9, 2), np.arange(9)], axis=1)
+    for entries in (5000, 0):
+        told = stem.count(probes, (0,), np.array([(KEYS, KEYS)], np.int64), 1, 2, 1 << 60)
+        assert (told.matches.tolist(), told.entries) == ([1] * 9, entries)
+
+
 @pytest.mark.parametrize("layout", ["hash", "bits"])
 @pytest.mark.parametrize("late", [0.0, 0.05, 0.5])
 @pytest.mark.parametrize("seed", range(5))

@@ -115,11 +115,27 @@ def test_ratios_are_formed_by_pairs():
     assert ratio(Timing("slow", wall=[2.0, 40.0, 6.0]), Timing("fast", wall=[1.0, 20.0, 2.0])) == 2.0
 
 
-@pytest.mark.parametrize("policy", ["mesh", "cbr", "auto"])
-def test_kinds_of_tuples_want_routes_of_their_own(policy):
+@pytest.mark.parametrize(("policy", "batch"), [("mesh", 2500), ("cbr", 2500), ("auto", 10_000)])
+def test_kinds_of_tuples_want_routes_of_their_own(policy, batch):
     """At least 1.5 times less probe work than the best single order, learning included, and the same results."""
-    w = workloads.kinds(40_000)
-    best = thalweg_runs.feed(w, w.data, thalweg_runs.hindsight(w, w.data).best_fixed())
-    run = thalweg_runs.feed(w, w.data, policy)
+    w = workloads.kinds(16 * batch)
+    best = thalweg_runs.feed(w, w.data, thalweg_runs.hindsight(w, w.data).best_fixed(), batch=batch)
+    run = thalweg_runs.feed(w, w.data, policy, batch=batch)
     assert (run.count, run.checksum) == (best.count, best.checksum)
     assert best.work > 1.5 * run.total_work
+
+
+def test_auto_takes_no_classes_that_cost_more_than_they_save():
+    w = workloads.kinds(40_000)
+    run, written = (thalweg_runs.feed(w, w.data, policy) for policy in ("auto", "written"))
+    assert (run.count, run.checksum) == (written.count, written.checksum)
+    assert run.total_work < 1.03 * written.work
+
+
+def test_engines_side_by_side_get_the_same_and_give_the_same():
+    w = workloads.lookups(12_500)
+    seconds, work = thalweg_runs.side_by_side(w, ("auto", "written", "written"))
+    assert (seconds > 0).all()
+    assert work[1] == work[2] == thalweg_runs.feed(w, w.data, "written").total_work
+    assert {thalweg_runs.in_turn(3, turn)[0] for turn in range(6)} == {0, 1, 2}
+    assert all(sorted(thalweg_runs.in_turn(3, turn)) == [0, 1, 2] for turn in range(6))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from thalweg.execute.engine import Engine
-from thalweg.optimize.autojoin import ONE, AutoJoin, Side
+from thalweg.optimize.autojoin import LOAN, ONE, TEACHING, AutoJoin, Side
 from thalweg.plan import Operator, Pipeline
 from thalweg.query.bind import bind
 from thalweg.query.query import Source
@@ -17,7 +17,9 @@ from thalweg.query.query import Source
 STREAM = Source(pa.schema([("ts", pa.int64()), ("kind", pa.int64()), ("x", pa.int64()), ("y", pa.int64())]), "ts", "ms")
 TABLE = Source(pa.schema([("k", pa.int64())]))
 TEXT = "SELECT s.ts, s.kind FROM s [RANGE 1 SECONDS], t, u WHERE s.x = t.k AND s.y = u.k"
-KEYS = 200
+KEYS, EACH = 200, 8
+ROWS = 5000
+"""Of a batch: in smaller ones, classes of such tuples would cost more than they save."""
 
 
 def tuples(rows: int, start: int, random: np.random.Generator, *, swapped: bool = False, telling: bool = True) -> Any:
@@ -34,18 +36,20 @@ def tuples(rows: int, start: int, random: np.random.Generator, *, swapped: bool 
 
 
 def engine(policy: str = "auto", seed: int = 0) -> Engine:
-    spread = pa.table({"k": np.repeat(np.arange(KEYS) * 1000, 4)})
+    spread = pa.table({"k": np.repeat(np.arange(KEYS) * 1000, EACH)})
     sources = {"s": STREAM, "t": TABLE, "u": TABLE}
     return Engine(bind(TEXT, sources), policy=policy, seed=seed, tables={"t": spread, "u": spread})
 
 
-def feed(made: Engine, batches: int, seed: int, at: int = 0, **how: bool) -> list[tuple[int, ...]]:
+def feed(
+    made: Engine, batches: int, seed: int, at: int = 0, rows: int = ROWS, **how: bool
+) -> list[tuple[int, ...]]:  # fmt: skip
     random = np.random.default_rng(seed)
     found: list[tuple[int, ...]] = []
     for n in range(at, at + batches):
-        out = made.push("s", tuples(1000, 1000 * n, random, **how))
+        out = made.push("s", tuples(rows, rows * n, random, **how))
         found += list(zip(*(c.to_pylist() for c in out.columns), strict=True))
-        made.advance(1000 * (n + 1))
+        made.advance(rows * (n + 1))
     return found
 
 
@@ -75,6 +79,24 @@ def test_classes_come_in_force_where_the_kind_tells_and_say_so() -> None:
     assert told.why.startswith(f"{policy.classed}: ")
     assert "less work than one order" in told.why
     assert sum(r.share for r in told.routes) == pytest.approx(1.0)
+
+
+def test_classes_that_would_cost_more_than_they_save_are_not_looked_for() -> None:
+    made = engine(seed=1)
+    feed(made, 40, seed=1, rows=500)
+    policy = policy_of(made)
+    assert policy.greedy.fanouts.round > 0
+    assert (policy.classed, policy.taught, policy._contest) == ("", 0.0, None)
+
+
+def test_learning_classes_is_a_loan_and_then_has_to_be_earned() -> None:
+    policy = policy_of(engine())
+    policy.greedy.pace, policy.greedy.last = 100.0, ROWS
+    assert policy._awake
+    policy.taught = 1.1 * LOAN
+    assert not policy._awake
+    policy.greedy.useful = 0.1 * LOAN / TEACHING
+    assert policy._awake
 
 
 def test_where_nothing_tells_there_are_no_classes_and_no_price() -> None:

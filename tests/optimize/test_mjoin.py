@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
 from thalweg.execute.engine import Engine
-from thalweg.optimize.mjoin import PATIENCE, REST, TRIP, MJoinGreedy, Seen
+from thalweg.execute.stem import SCANNED
+from thalweg.optimize.mjoin import FIRST, LONG_REST, PATIENCE, TRIP, MJoinGreedy, Seen
 from thalweg.plan import Operator, Pipeline, Route, Ruster
 from thalweg.profile.visits import Journey, Visits
 from thalweg.query.bind import bind
@@ -251,6 +252,24 @@ def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
     """c stops dropping and b begins to: the batch in which that happens is called back and scouted again."""
     engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto", seed=1)
     random = np.random.default_rng(7)
+    many = [k for k in range(200) for _ in range(16)]
+    engine.push("b", keyed([0] * 3200, many))
+    engine.push("c", keyed([0] * 3200, [k + 200 for k in many]))
+    for t in range(1, 30):
+        engine.push("a", keyed([t] * 4000, random.integers(0, 200, 4000)))
+    policy = policy_of(engine, "a")
+    assert policy.plan.route.named(policy.pipeline.names) == "c → b"
+    work = engine.stats()["inputs"]["a"]["work"]
+    engine.push("a", keyed([30] * 4000, random.integers(200, 400, 4000)))
+    assert policy.plan.route.named(policy.pipeline.names) == "b → c"
+    taken = engine.stats()["inputs"]["a"]["work"] - work
+    assert taken < 4000 * 5, "the old order would have taken seventeen units and more for each row"
+
+
+def test_a_batch_that_could_not_repay_the_scouts_is_not_called_back() -> None:
+    """As above, with so few tuples that scouts cost more than what they could save."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy", seed=1)
+    random = np.random.default_rng(7)
     many = [k for k in range(200) for _ in range(8)]
     engine.push("b", keyed([0] * 1600, many))
     engine.push("c", keyed([0] * 1600, [k + 200 for k in many]))
@@ -258,11 +277,56 @@ def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
         engine.push("a", keyed([t] * 1000, random.integers(0, 200, 1000)))
     policy = policy_of(engine, "a")
     assert policy.plan.route.named(policy.pipeline.names) == "c → b"
-    work = engine.stats()["inputs"]["a"]["work"]
+    rounds = policy.fanouts.round
     engine.push("a", keyed([30] * 1000, random.integers(200, 400, 1000)))
+    assert policy.fanouts.round == rounds
+    for t in range(31, 50):  # the next ones are looked at, as soon as that can be afforded
+        engine.push("a", keyed([t] * 1000, random.integers(200, 400, 1000)))
     assert policy.plan.route.named(policy.pipeline.names) == "b → c"
-    taken = engine.stats()["inputs"]["a"]["work"] - work
-    assert taken < 1000 * 5, "the old order would have taken nine units and more for each row"
+
+
+def test_the_first_batches_go_without_scouts_unless_they_are_dear_or_large() -> None:
+    def rounds(rows: int, matches: int, batches: int) -> int:
+        engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+        for name in "bc":
+            engine.push(name, keyed([0] * 100 * matches, [k for k in range(100) for _ in range(matches)]))
+        for t in range(1, batches + 1):
+            engine.push("a", keyed([t] * rows, np.random.default_rng(t).integers(0, 100, rows)))
+        return policy_of(engine, "a").fanouts.round
+
+    assert rounds(1000, 1, FIRST) == 0
+    assert rounds(1000, 1, FIRST + 1) == 1
+    assert rounds(1000, 20, 1) > 0
+    assert rounds(int(TRIP), 1, 1) == 1
+
+
+def test_an_order_that_takes_more_than_it_promised_is_weighed_again() -> None:
+    """Scouts of an odd moment said that nothing matches c. The first batch shows otherwise, and no scouts are needed."""
+    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    random = np.random.default_rng(14)
+    engine.push("b", keyed([0] * 1000, random.integers(0, 1000, 1000)))
+    engine.push("c", keyed([0] * 4000, random.integers(0, 1000, 4000)))
+    policy = policy_of(engine, "a")
+    b, c = range(2)
+    policy.learn(
+        [(frozenset(), b, 48, 48.0, 96.0), (frozenset({b}), c, 48, 192.0, 240.0)], [(frozenset(), c, 48, 0.0, 0.0)]
+    )
+    assert policy.order == (c, b)
+    engine.push("a", keyed([1] * 2000, random.integers(0, 1000, 2000)))
+    assert policy.order == (b, c)
+    assert policy.fanouts.round == 0
+
+
+def test_more_indexes_must_save_more() -> None:
+    """b and c share a key, so that the other order looks into two indexes that this one has no use for."""
+    b, c = Operator("b", "stem", keys=frozenset({0, 2})), Operator("c", "stem", keys=frozenset({1, 2}))
+    linked = Pipeline("a", (b, c), frozenset({0, 1}))
+    star = stems(None, None)
+    truth = [(frozenset(), 0, 200, 320.0, 580.0)], [(frozenset(), 1, 200, 200.0, 420.0)]
+    for pipeline, order in ((star, (1, 0)), (linked, (0, 1))):
+        policy = MJoinGreedy(pipeline)
+        policy.learn(*truth)
+        assert policy.order == order
 
 
 def test_scouts_turn_back_at_their_first_stem_where_another_lets_far_less_through() -> None:
@@ -281,9 +345,12 @@ def test_scouts_turn_back_at_their_first_stem_where_another_lets_far_less_throug
     keys = np.random.default_rng(8).integers(0, 100, 1000)
     results = engine.push("a", keyed([1] * 1000, keys))
     assert results.num_rows == 20 * int((keys < 5).sum())
-    scouts, rest = journeys
+    begun, scouts, rest = journeys
+    assert (begun.recalled, begun.rows < 200) == (True, True), (
+        "nothing was known, and it took more than tuples may then"
+    )
     assert (scouts.recalled, scouts.rows, [v.rows_in > 0 for v in scouts.visits]) == (True, 0, [True, False])
-    assert (rest.recalled, rest.rows) == (False, 1000)
+    assert (rest.recalled, rest.rows) == (False, 1000 - begun.rows)
     assert rest.ruster.route.named(policy.pipeline.names) == "c → b"
 
 
@@ -315,11 +382,11 @@ def test_where_orders_are_alike_the_written_one_comes_back() -> None:
     random = np.random.default_rng(10)
     engine.push("b", keyed([0] * 1000, random.integers(0, 1000, 1000)))
     policy = policy_of(engine, "a")
-    for t in range(1, 4):
+    for t in range(1, 5):
         engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
     assert policy.plan.route.named(policy.pipeline.names) == "c → b"
     engine.push("c", keyed([4] * 1000, random.integers(0, 1000, 1000)))
-    for t in range(5, 60):
+    for t in range(5, 200):
         engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
     assert policy.order == policy.pipeline.written.operators
     assert [e.why for e in engine.drain()][-1] == "no other order saves what one more index may cost"
@@ -394,7 +461,7 @@ def test_a_policy_with_nothing_to_ask_is_told_of_several_batches_at_once() -> No
     for t in range(1, 201):
         engine.push("a", keyed([t] * 1000, random.integers(0, 2000, 1000)))
     assert asked[0] < 80
-    assert max(len(v.journeys) for v in told) == REST
+    assert max(len(v.journeys) for v in told) == LONG_REST
     engine.snapshot()
     assert policy.tuples == sum(v.rows for v in told) == 200_000  # type: ignore[attr-defined]
     while not engine.stages[0].rest:
@@ -428,19 +495,22 @@ def test_where_there_is_but_one_order_the_policy_is_asked_once(policy: str) -> N
 
 
 def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:
-    """c comes first on the way, so b is looked up by scouts alone."""
+    """c comes first on the way, so b is looked into by scouts alone: an index there is not worth it, looking through is."""
     engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
     many = [k for k in range(200) for _ in range(8)]
     engine.push("b", keyed([0] * 1600, many))
     policy = policy_of(engine, "a")
     random = np.random.default_rng(12)
-    engine.push("a", keyed([1] * 1000, random.integers(0, 200, 1000)))
+    for _ in range(FIRST + 1):
+        engine.push("a", keyed([1] * 1000, random.integers(0, 200, 1000)))
     assert policy.plan.route.named(policy.pipeline.names) == "c → b"
-    spent = policy.spent
+    spent, entries = policy.spent, engine.stats()["inputs"]["b"]["entries"]
     engine.push("b", keyed([2] * 1600, many))
+    policy._every = engine.stages[0].rest = 0  # rare scouts may take the written order, resting policies are told later
     policy.scout()
     engine._send(engine.stages[0], engine._arrive(engine.stages[0], *arrived(1000, random))[0], [])
-    assert policy.spent - spent >= TRIP + 1600
+    assert policy.spent - spent >= TRIP + SCANNED * 3200
+    assert engine.stats()["inputs"]["b"]["entries"] == entries
 
 
 def arrived(rows: int, random: np.random.Generator) -> tuple[pa.RecordBatch, NDArray[np.int64], NDArray[np.int64]]:

@@ -404,7 +404,9 @@ class Engine:
                 spaced = np.arange(wanted) * len(arrival.partial) // wanted
                 back = self._send(stage, arrival.pick(spaced), kept).partial
                 if len(back) < wanted:
-                    rest = np.delete(arrival.partial, spaced, axis=0)
+                    left = np.ones(len(arrival.partial), np.bool_)
+                    left[spaced] = False
+                    rest = arrival.partial.compress(left, axis=0)
                     arrival = replace(arrival, partial=self.fabric.in_order(stage.number, [rest, back]))
                 sent += wanted
             else:

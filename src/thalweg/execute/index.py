@@ -31,6 +31,16 @@ def index_for(layout: Layout, pattern: Pattern, attributes: int) -> Index:
     return HashIndex(layout.serving(pattern)) if layout.kind == "hash" else BitAddressIndex(layout, attributes)
 
 
+def expected_rows(run: Run) -> int:
+    """How many rows a run is to have room for."""
+    return max(64, run.capacity * 5 // 4, run.expected)
+
+
+def buckets_for(rows: int) -> int:
+    """Buckets of a hash index of so many rows."""
+    return 1 << max(rows - 1, 0).bit_length()
+
+
 @dataclass
 class Index:
     """Base of both: a block of links that holds bucket heads, then the chain of each row from `base` on."""
@@ -89,7 +99,7 @@ class Index:
         held = {s.number for s in run.slices}
         first = min(place for number, place in self.places.items() if number in held)
         base = bases.pop() + first
-        wanted = self._buckets(self._expected(run))
+        wanted = self._buckets(expected_rows(run))
         if run.base < base or run.end - base > self.room or not wanted <= self.heads <= 4 * wanted:
             return False
         if any(place > first for number, place in self.places.items() if number not in held):
@@ -101,14 +111,11 @@ class Index:
         self.entered = {number: rows for number, rows in self.entered.items() if number in held}
         return True
 
-    def _expected(self, run: Run) -> int:
-        return max(64, run.capacity * 5 // 4, run.expected)
-
     def _start(self, run: Run, links: Arena) -> None:
         self.release(links)
         self.base = run.base
         self.room = max(64, (run.end - run.base) * 3 // 2, run.expected * 9 // 8)
-        self.heads = self._buckets(self._expected(run))
+        self.heads = self._buckets(expected_rows(run))
         self.block = links.allocate(self.heads + self.room)
         self.top, self.rising, self.latest = 0, True, kernels.FELL + 1
         self.entered, self.places = {}, {}
@@ -156,7 +163,7 @@ class HashIndex(Index):
         return len(self.pattern)
 
     def _buckets(self, rows: int) -> int:
-        return 1 << max(rows - 1, 0).bit_length() if self.pattern else 1
+        return buckets_for(rows) if self.pattern else 1
 
     def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:
         head = self.head
@@ -193,7 +200,7 @@ class BitAddressIndex(Index):
         return 1 << sum(self.layout.fitted(self.attributes, rows))
 
     def _start(self, run: Run, links: Arena) -> None:
-        self.bits = self.layout.fitted(self.attributes, self._expected(run))
+        self.bits = self.layout.fitted(self.attributes, expected_rows(run))
         super()._start(run, links)
 
     def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:

@@ -53,7 +53,7 @@ class Arrival:
     """No tuple is older, none expires later."""
 
     def pick(self, lines: Ints) -> Arrival:
-        return replace(self, partial=self.partial[lines])
+        return replace(self, partial=self.partial.take(lines, axis=0))
 
     def batch(self, number: int, stream: str, column: int) -> Batch:
         """What a policy gets to see: the tuples as they came; `column` holds their row numbers."""
@@ -115,7 +115,7 @@ class _Trip:
     numbers: Ints | None = None
     """Row numbers of profiled rows, ascending."""
     trials: list[Trial] = field(default_factory=list)
-    entries: int = 0
+    entries: float = 0.0
     """Rows entered in indexes for the trials."""
     begun: int | None = None
     """How many rows were joined before the rest was recalled, if it was."""
@@ -154,7 +154,7 @@ class JoinFabric:
         recalled: list[Ints] = []
         journeys: list[Journey] = []
         for ruster in rusters:
-            partial = arrival.partial if ruster.rows is None else arrival.partial[ruster.rows]
+            partial = arrival.partial if ruster.rows is None else arrival.partial.take(ruster.rows, axis=0)
             if not len(partial):
                 continue
             partial, rest, journey = self._travel(i, arrival, partial, ruster, emit)
@@ -162,7 +162,9 @@ class JoinFabric:
             kept.append(partial)
             recalled.append(rest)
         nothing = arrival.partial[:0]
-        return self.in_order(i, [nothing, *kept]), self.in_order(i, [nothing, *recalled]), tuple(journeys)
+        whole = sum(map(len, kept)) == len(arrival.partial)
+        passed = arrival.partial if whole else self.in_order(i, [nothing, *kept])
+        return passed, self.in_order(i, [nothing, *recalled]), tuple(journeys)
 
     def in_order(self, i: int, lines: Sequence[Ints]) -> Ints:
         """Partial results of one tuple each, put together in the order of their arrival."""
@@ -170,7 +172,7 @@ class JoinFabric:
         if len(some) < 2:
             return some[0] if some else lines[0]
         whole = np.concatenate(some)
-        return whole[np.argsort(whole[:, self.shape.row_column(i)], kind="stable")]
+        return whole.take(np.argsort(whole[:, self.shape.row_column(i)], kind="stable"), axis=0)
 
     def _travel(
         self, i: int, arrival: Arrival, partial: Ints, ruster: Ruster, emit: Callable[[int, Arrival, Ints], None]
@@ -192,6 +194,9 @@ class JoinFabric:
             self._raise_pending(trip, partial[:, self.shape.row_column(i)])
         if len(partial):
             self._visit(trip, at, frozenset([i]), partial, emit)
+        if trip.passed is not None and trip.matches is not None:
+            met = trip.matches[:, first:]
+            trip.passed[:, first:] = np.where(met < 0, UNTRIED, met > 0)
         visits = tuple(
             Visit(
                 op,
@@ -255,7 +260,7 @@ class JoinFabric:
             alive[gone] = False
             dropped_last[:] = False
             dropped_last[gone] = True
-        return partial if alive.all() else partial[alive]
+        return partial if alive.all() else partial.compress(alive, axis=0)
 
     def _judge(self, trip: _Trip, op: int, rows: Rows) -> tuple[Verdict, float]:
         if not len(rows):
@@ -287,7 +292,7 @@ class JoinFabric:
         for position, error in verdict.errors.items():
             trip.pending.setdefault(int(rows[position]), {})[op] = error
         holds = verdict.holds[back]
-        passing = partial if holds.all() else partial[holds]
+        passing = partial if holds.all() else partial.compress(holds, axis=0)
         tally.rows_in += len(partial)
         tally.rows_out += len(passing)
         tally.seconds += seconds
@@ -389,18 +394,14 @@ class JoinFabric:
         first = len(self.shape.filters[trip.input])
         visited = frozenset(trip.route[:k])
         own = self.shape.row_column(trip.input)
-        assert trip.passed is not None
         assert trip.matches is not None
         assert trip.numbers is not None
         alone = len(bound) == 1
         if alone and len(chunk) < len(self._buffers[0]):
             # Only if all matches are in the buffer do they tell how often each row matches.
-            place = np.zeros(trip.numbers[-1] + 1, np.int64)
-            place[trip.numbers] = np.arange(len(trip.numbers))
-            here = place[partial[:, own]]
-            found = np.bincount(place[chunk[:, own]], minlength=len(trip.numbers))[here]
-            trip.matches[here, trip.route[k]] = found
-            trip.passed[here, trip.route[k]] = found > 0
+            came = partial[:, own]
+            found = np.bincount(np.searchsorted(came, chunk[:, own]), minlength=len(came))
+            trip.matches[np.searchsorted(trip.numbers, came), trip.route[k]] = found
         rivals = self._rivals(trip, k, visited)
         if not rivals:
             return
@@ -409,28 +410,24 @@ class JoinFabric:
             step = self.shape.step(bound, self._others[trip.input][op - first])
             stem = self.stems[step.target]
             assert stem is not None
-            entered = stem.entries
-            view = stem.view(step.pattern).between(trip.arrival.newest, trip.arrival.expiry)
-            trip.entries += stem.entries - entered
-            matches = np.empty(len(sample), np.int64)
             started = perf_counter()
-            spent = kernels.count(
-                sample, view.cells, view.links, view.runs, step.pairs,
-                max(RIVAL * work, 2 * len(sample)), matches,
+            counted = stem.count(
+                sample, step.pattern, step.pairs, trip.arrival.newest, trip.arrival.expiry,
+                max(RIVAL * work, 2 * len(sample)),
             )  # fmt: skip
             seconds = perf_counter() - started
-            tried = matches >= 0
-            rows = int(np.count_nonzero(tried))
-            found = matches[tried]
+            trip.entries += counted.entries
+            # Those that were not tried come last.
+            matches = counted.matches
+            rows = len(matches) if matches[-1] >= 0 else int(np.count_nonzero(matches >= 0))
+            found = matches[:rows]
             survivors = int(np.count_nonzero(found))
-            trip.trials.append(Trial(visited, op, rows, int(found.sum()), survivors, float(spent), seconds))
+            trip.trials.append(Trial(visited, op, rows, int(found.sum()), survivors, counted.work, seconds))
             tally = trip.tallies[trip.route.index(op)]
             tally.extra += rows
             tally.extra_seconds += seconds
             if alone:
-                at = np.searchsorted(trip.numbers, sample[tried, own])
-                trip.matches[at, op] = found
-                trip.passed[at, op] = found > 0
+                trip.matches[np.searchsorted(trip.numbers, sample[:rows, own]), op] = found
 
     def _turns_back(self, trip: _Trip, matches: int, rows: int) -> bool:
         """Whether a ruster that has only seen its first stem had better take another one first."""
@@ -474,7 +471,7 @@ class JoinFabric:
                 trip.deferred.add(r)
                 continue
             if not holds.all():
-                chunk = chunk[holds]
+                chunk = chunk.compress(holds, axis=0)
         return chunk
 
     def _holds(self, trip: _Trip, r: int, chunk: Ints) -> NDArray[np.bool_]:
@@ -504,7 +501,7 @@ class JoinFabric:
             for name in names[1:]:
                 same &= coder.same(reference, self.column(trip.input, trip.arrival, chunk, name))
             if not same.all():
-                chunk = chunk[same]
+                chunk = chunk.compress(same, axis=0)
         return chunk
 
     def _finish(self, trip: _Trip, chunk: Ints, emit: Callable[[int, Arrival, Ints], None]) -> None:
@@ -522,7 +519,7 @@ class JoinFabric:
                     f"predicate '{residual.text}' raised {type(error).__name__}: {error}",
                     hint="the pair passes all other predicates; guard this one or let it return None",
                 ) from error
-            chunk = chunk[holds]
+            chunk = chunk.compress(holds, axis=0)
         if trip.pending and len(chunk):
             self._raise_pending(trip, chunk[:, self.shape.row_column(trip.input)])
         if len(chunk):

@@ -73,6 +73,9 @@ AT_CANDIDATE: Final = 4
 MATCHED: Final = 5
 STACK: Final = 6
 
+SLOT_BITS: Final = 10
+"""A scan keeps the keys that it looks for in so many slots, as a power of 2: far more than keys, so that most rows stored
+meet none."""
 AHEAD: Final = 64
 """Rows of a block. They are looked up together, so that the memory answers for many at once."""
 
@@ -516,6 +519,47 @@ def count(
                     break
         matches[i] = found
     return work
+
+
+@njit(inline="always")
+def _slot(key: int) -> np.uint64:
+    """Where a scan keeps a key. A lighter hash than that of an index: it is worked out for every row stored."""
+    return (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - SLOT_BITS)
+
+
+@njit(int64(_matrix, _matrix, _matrix, _matrix, int64, _vector), cache=True, nogil=True)
+def scan(partial: Ints, cells: Ints, blocks: Ints, pairs: Ints, budget: int, matches: Ints) -> int:
+    """As `count`, without an index: looks once through the rows from `blocks[k, 0]` to `blocks[k, 1]`, for one key or more.
+
+    Returns how many rows have the keys of a partial result and had not expired when it came, one for each pair of them; -1
+    if more than `budget` pairs had to be compared, and then `matches` means nothing.
+    """
+    heads = np.full(1 << SLOT_BITS, -1, np.int64)
+    chain = np.empty(partial.shape[0], np.int64)
+    known, stored = pairs[0, 0], pairs[0, 1]
+    for i in range(partial.shape[0]):
+        slot = _slot(partial[i, known])
+        chain[i], heads[slot], matches[i] = heads[slot], i, 0
+    met, compared = 0, 0
+    for b in range(blocks.shape[0]):
+        for row in range(blocks[b, 0], blocks[b, 1]):
+            i = heads[_slot(cells[np.uint64(row), np.uint64(stored)])]
+            while i >= 0:
+                compared += 1
+                if compared > budget:
+                    return -1
+                equal = cells[row, EXPIRY] >= partial[i, NEWEST]
+                for k in range(pairs.shape[0]):
+                    if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
+                        equal = False
+                        break
+                if equal:
+                    met += 1
+                    matches[i] += max(partial[i, NEWEST], cells[row, NEWEST]) <= min(
+                        partial[i, EXPIRY], cells[row, EXPIRY]
+                    )
+                i = chain[i]
+    return met
 
 
 @njit(int64(_matrix, _links, int64, int64, int64, int64, int64, int64, _matrix, int64), cache=True, nogil=True)

@@ -206,8 +206,8 @@ class Shape:
             near = None
             if not self.connected(i, j):
                 near = frozenset(first + k for k, other in enumerate(others) if other != j and self.connected(other, j))
-            stems.append(Operator(self.aliases[j], "stem", guards, near))
-        return Pipeline(self.aliases[i], (*filters, *stems))
+            stems.append(Operator(self.aliases[j], "stem", guards, near, frozenset(self.classes[j])))
+        return Pipeline(self.aliases[i], (*filters, *stems), frozenset(self.classes[i]))
 
     def others(self, i: int) -> list[int]:
         return [j for j in range(len(self.aliases)) if j != i]

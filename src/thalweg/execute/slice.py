@@ -104,6 +104,13 @@ class Run:
             index = self.indexes[key] = index_for(self.layout, pattern, attributes)
         return index
 
+    def missing(self, pattern: Pattern) -> int:
+        """Rows that are not in the hash index of just this access pattern; 0 where the layout serves it with another one."""
+        if self.layout.kind != "hash" or self.layout.serving(pattern) != pattern:
+            return 0
+        index = self.indexes.get(pattern)
+        return sum([s.rows - (index.entered.get(s.number, 0) if index is not None else 0) for s in self.slices])
+
     def release(self, links: Arena) -> None:
         for index in self.indexes.values():
             index.release(links)

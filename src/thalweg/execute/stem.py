@@ -22,6 +22,7 @@ from thalweg.errors import CheckpointError, DefinitionError
 from thalweg.execute import kernels
 from thalweg.execute.arena import Arena, Block
 from thalweg.execute.columns import FixedValues, fixed_dtype, read, take, to_arrow
+from thalweg.execute.index import buckets_for, expected_rows
 from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
 from thalweg.execute.keys import plain
 from thalweg.execute.slice import ALWAYS, FOREVER, Run, Slice
@@ -37,6 +38,8 @@ LARGE = 16
 """How many times that an unbounded stem's slices are, at least."""
 RUN = 8
 """Slices that are indexed together, at most: about two windows."""
+SCANNED = 1 / 8
+"""What it takes to look at a stored row in passing, as a share of entering it in an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,18 @@ class StemView:
             return self
         near = (r[:, kernels.LAST_EXPIRY] >= newest) & (r[:, kernels.FIRST_TIME] <= expiry)
         return self if near.all() else StemView(self.cells, self.links, np.ascontiguousarray(r[near]), self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What some partial results would meet at a stem."""
+
+    matches: Ints
+    """Of each; -1: not tried, those before it had used up the budget."""
+    work: float
+    """Units of work that probes with an index for their access pattern take for it."""
+    entries: float
+    """Rows entered in an index only for this; rows looked through instead count as a share of one."""
 
 
 class Stem:
@@ -256,6 +271,44 @@ class Stem:
         view = StemView(cells, links, table, self._where[2])
         self._views[pattern] = ((self.version, self._store.version, self._links.version), view)
         return view
+
+    def count(self, partial: Ints, pattern: Pattern, pairs: Ints, newest: int, expiry: int, budget: int) -> Counted:
+        """How many stored tuples match each of a few partial results, none older or expiring later than said. Stops after the
+        one that brings the work to `budget`.
+
+        Where rows come and go, and their access pattern has no index or one far behind, the rows are looked through: an
+        index that nobody else needs would cost more.
+        """
+        if pattern and self._missing(pattern) > SCANNED * self.rows:
+            counted = self._scan(partial, pairs, newest, expiry, self.rows + budget)
+            if counted is not None:
+                return counted
+        matches = np.empty(len(partial), np.int64)
+        entered = self.entries
+        view = self.view(pattern).between(newest, expiry)
+        work = kernels.count(partial, view.cells, view.links, view.runs, pairs, budget, matches)
+        return Counted(matches, work, self.entries - entered)
+
+    def _missing(self, pattern: Pattern) -> int:
+        """Rows that only an index of just this access pattern would have to be given."""
+        moving = self.length is not None or self.ordered
+        return sum([run.missing(pattern) for run in self.runs]) if moving else 0
+
+    def _scan(self, partial: Ints, pairs: Ints, newest: int, expiry: int, budget: int) -> Counted | None:
+        """Count without an index, and tell what probes would take with one; None if too many rows have common keys."""
+        blocks, rows, each = [], 0, 0.0
+        for run in self.runs:
+            near = [s for s in run.slices if s.expiry >= newest and s.first_time <= expiry]
+            if near:
+                blocks += [(s.start, s.start + s.rows) for s in near]
+                living = sum([s.rows for s in near])
+                rows += living
+                each += 1.0 + living / buckets_for(expected_rows(run))
+        matches = np.empty(len(partial), np.int64)
+        met = kernels.scan(
+            partial, self._store.arrays["cells"], np.array(blocks, np.int64).reshape(-1, 2), pairs, budget, matches
+        )
+        return Counted(matches, met + each * len(partial), SCANNED * rows) if met >= 0 else None
 
     def gather(self, name: str, rows: Ints) -> pa.Array:
         """Values of a column for stored rows."""

@@ -5,10 +5,10 @@ stem that may come first, so they also tell `cbr` and `mesh` what content says a
 then learned from). Invariant: classes come in force only if they were estimated to take clearly less work than the single
 order, on new tuples, and then measured to: half of the tuples of the same batches went by class and half did not. In
 force, some batches are split again, and classes that no longer take less give way; so do they where a ruster is called
-back. A quick look (screen.py) comes first: where no attribute tells anything, nothing is searched. The first search is a
-loan; each further one must be earned by work done since (`EPISODE`, `GLANCE`). Prices multiply the matches of a tuple
-with each stem alone; where stems are also linked with each other that is far from what the scouts took, and classes are
-left alone. All in units of work: no clock has a say, filters apart.
+back. A quick look (screen.py) comes first: where no attribute tells anything, nothing is searched, nor where tuples are so
+cheap that classes could not pay. The first search is a loan; what follows must be earned by work done since. Prices
+multiply the matches of a tuple with each stem alone; where stems are also linked with each other that is far from what
+the scouts took, and classes are left alone. All in units of work: no clock has a say, filters apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from thalweg.execute.batch import Batch
 from thalweg.optimize.classed import Bits, outcomes
-from thalweg.optimize.contest import Contest
+from thalweg.optimize.contest import Contest, conceivable
 from thalweg.optimize.mjoin import CHANGE, MJoinGreedy
 from thalweg.optimize.policy import Explanation, SingleRoute, sampled
 from thalweg.plan import Event, Plan, Ruster
@@ -43,9 +43,11 @@ EPISODE, GLANCE = 16e6, 1e6
 it costs..."""
 SELDOM = 6
 """...and a glance is put off twice as long each time that it shows nothing, so many times."""
-TEACHING = 0.02
-"""What scouts sent for the sake of classes may cost, as a share of the work, on an account of their own: A-Greedy, which
-has to answer changes, must not find its own spent. A loan as large as A-Greedy's comes on top."""
+TEACHING, LOAN = 0.02, 1e6
+"""What learning classes may cost, as a share of the work and before any is done, on an account of its own: A-Greedy, which
+has to answer changes, must not find its own spent."""
+THOUGHT = 2e5
+"""Units of work that it takes the contestants to learn from a lesson, searches included."""
 CONFIDENCE = 3.0
 """Standard errors by which the estimated saving must be above nothing."""
 TRIAL = 400
@@ -91,7 +93,7 @@ class AutoJoin(SingleRoute):
         super().__post_init__()
         self.greedy = MJoinGreedy(self.pipeline, self.seed)
         self.probing = Probing([op.kind == "stem" for op in self.pipeline.operators])
-        self.contest = Contest(self.pipeline, self.seed, self.probing)
+        self._contest: Contest | None = None
         self._content = len(self.pipeline.eligible(())) > 1
         """Whether a tuple alone can be tried on more than one operator: only then can its content choose."""
         self.classed = ""
@@ -126,7 +128,7 @@ class AutoJoin(SingleRoute):
         """How many of the tuples left go ahead as scouts: those that A-Greedy wants, and some to learn classes from."""
         wanted = self.greedy.ahead(rows, sent)
         self._extra = 0.0
-        if sent or not self._awake or self.trial or self.greedy.alarmed or not self._may_teach():
+        if sent or not self._awake or self.trial or self.greedy.alarmed:
             return wanted  # while the data changes, A-Greedy is not to be kept from what it wants to know
         self.contest.batch(rows)
         if not self._promising:
@@ -144,19 +146,28 @@ class AutoJoin(SingleRoute):
         self._extra = 1.0 - wanted / scouts
         return scouts
 
-    def _may_teach(self) -> bool:
-        return self.taught <= TEACHING * self.greedy.useful + self.greedy.grace
-
     @property
     def _awake(self) -> bool:
-        """Whether content is looked at now."""
-        return self._content and (bool(self.classed) or self.greedy.useful >= self._until)
+        """Whether content is looked at now: not soon after it told nothing, nor where tuples are so cheap that it can't pay, nor
+        beyond what that may cost."""
+        if not self._content or self.classed:
+            return bool(self.classed)
+        if self.greedy.useful < self._until or self.taught > TEACHING * self.greedy.useful + LOAN:
+            return False
+        return conceivable(UNIT * self.greedy.pace, self.greedy.last, joins=True)
 
     def _curious(self) -> bool:
         """Whether more scouts would tell something about classes now."""
         if self.classed:
             return self.classed == "mesh" and self.contest.mesh.wanting
         return not self.contest.mesh.searched or self.contest.keen(LEAST)
+
+    @property
+    def contest(self) -> Contest:
+        """Made when first asked for: most inputs never come to that."""
+        if self._contest is None:
+            self._contest = Contest(self.pipeline, self.seed, self.probing, self.greedy.last)
+        return self._contest
 
     @property
     def rest(self) -> int:
@@ -271,7 +282,7 @@ class AutoJoin(SingleRoute):
         if min(before.tuples, after.tuples) < TRIAL:
             return
         name, self.trial = self.trial, ""
-        if self.contest.classes(name) > 1 and after.mean < (1 - self.worthwhile) * before.mean:
+        if self.contest.classes(name) > 1 and after.mean + self._overhead(name) < (1 - self.worthwhile) * before.mean:
             self.classed = name
             self.bring(
                 self.contest.contestants[name].plan.routes, "adopt",
@@ -291,18 +302,23 @@ class AutoJoin(SingleRoute):
         before, after = self.sides[ONE], self.sides["classes"]
         if min(before.tuples, after.tuples) < TRIAL / 4:
             return
-        if after.mean > before.mean:
+        if after.mean + self._overhead(self.classed) > before.mean:
             self._step_down(f"one order takes no more work than the classes of {self.classed}")
             return
         for side in (before, after):
             side.tuples, side.work = side.tuples / 2, side.work / 2
+
+    def _overhead(self, name: str) -> float:
+        """Units of work per tuple that classes take beside their probes."""
+        return self.contest.overhead(name) / UNIT
 
     def _put_off(self, work: float) -> None:
         """Leave classes alone until so much work has been done."""
         self._until = self.greedy.useful + work
         self._rounds, self._promising = 0, False
         self._lesson = (self._lesson[0][:0], self._lesson[1][:0])
-        self.contest = Contest(self.pipeline, self.seed, self.probing)
+        if self.contest.begun:
+            self._contest = None
         self._fresh()
 
     def _glanced_in_vain(self) -> None:
@@ -328,9 +344,9 @@ class AutoJoin(SingleRoute):
             return
         bits = outcomes(journey)
         self._judge_prices(journey, bits)
-        content = self.contest.cbr.look(sample)
+        content = self.contest.cbr.look(sample) if self.trusted else None
         usable = self.contest.cbr.attributes.usable
-        if content is None or not usable.any() or not self.trusted:
+        if content is None or not usable.any():
             if not self.classed:
                 self._glanced_in_vain()
             return
@@ -349,6 +365,7 @@ class AutoJoin(SingleRoute):
             self._vain = 0
         self._lesson = (values[:0], bits[:0])
         self.contest.enter(values, bits, self.pipeline.written.operators, self.greedy.order, self.classed)
+        self.taught += THOUGHT
         self._judged += len(bits)
         if not (self.classed or self.trial):
             self.contest.drain()

@@ -33,10 +33,11 @@ WINDOW = 200
 """Newest tuples whose prices are kept."""
 FOLLOW = 3e-4
 """Seconds that observing a batch by class takes."""
-PROBES = 2000
-"""Units of probe work that one more ruster of a join is worth."""
-MOST_OVERHEAD = 0.2
-"""Share of a tuple's cost that two classes may add before anything is learned about them: they seldom save much more."""
+PROBES = 15_000
+"""Units of probe work that one more class of a join is worth in every batch: telling it apart, sending and following it."""
+MOST_OVERHEAD, JOINED = 0.2, 0.35
+"""Share of a tuple's cost that two classes may add before anything is learned about them: they seldom save much more.
+More where tuples join, and a bad order multiplies them."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,22 @@ class Saving:
         return self.tuples >= least and self.mean > max(errors * self.error, share * self.cost)
 
 
+def overhead(more: int, rows: float, joins: bool) -> float:
+    """Seconds per tuple that so many further classes take, in batches of so many rows."""
+    if joins:
+        return PROBES * UNIT * more / rows
+    return (RUSTER * more + FOLLOW) / rows + 2 * TEST
+
+
+def conceivable(cost: float, rows: float, joins: bool) -> bool:
+    """Whether two classes could pay at all where a tuple costs so many seconds."""
+    return overhead(1, rows, joins) < (JOINED if joins else MOST_OVERHEAD) * cost
+
+
 class Contest:
     """Keeps the contestants and the newest prices."""
 
-    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing) -> None:
+    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing, rows: float = 1000.0) -> None:
         self.costs = costs
         self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
         self.mesh = Mesh(pipeline, seed, training=8, budget=150)
@@ -67,7 +80,12 @@ class Contest:
         self._prices: NDArray[np.float64] = np.zeros((0, len(COLUMNS)))
         self._valid = dict.fromkeys(CLASSED, 0)
         """Newest prices of a contestant that are of its present classes."""
-        self._batch_rows = 1000.0
+        self._batch_rows = rows
+
+    @property
+    def begun(self) -> bool:
+        """Whether anybody has learned anything."""
+        return len(self._prices) > 0
 
     def classes(self, name: str) -> int:
         return len(self.contestants[name].plan.routes)
@@ -103,16 +121,10 @@ class Contest:
     def overhead(self, name: str) -> float:
         """Seconds per tuple of further rusters, of telling classes apart, and of following each of them."""
         more = self.classes(name) - 1
-        return self._overhead(more) if more else 0.0
-
-    def _overhead(self, more: int) -> float:
-        if self._joins:
-            return PROBES * UNIT * more / self._batch_rows
-        return (RUSTER * more + FOLLOW) / self._batch_rows + 2 * TEST
+        return overhead(more, self._batch_rows, self._joins) if more else 0.0
 
     def conceivable(self, cost: float) -> bool:
-        """Whether two classes could pay at all where a tuple costs so many seconds."""
-        return self._overhead(1) < MOST_OVERHEAD * cost
+        return conceivable(cost, self._batch_rows, self._joins)
 
     def batch(self, rows: int) -> None:
         self._batch_rows += 0.1 * (rows - self._batch_rows)

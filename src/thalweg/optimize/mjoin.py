@@ -31,8 +31,9 @@ from thalweg.profile.fanout import Belief, Fanouts
 from thalweg.profile.probing import UNIT, units, work_of
 from thalweg.profile.visits import PASSED, UNTRIED, Journey, Visits
 
-SHARE = 0.4
-"""Share of what the order saves against the written one that may be spent on scouts."""
+SHARE, SURGE = 0.4, 0.1
+"""Share of what the order saves against the written one that may be spent on scouts, and of what a batch takes beyond the
+work that is usual: that must not go unseen because earlier scouts had used up what they may."""
 TRIP, SEND = 24_000.0, 8_000.0
 """Units of work that it takes to send scouts, and to send any tuples, whatever they meet: routing, looking at what came
 of it, deciding, and the caches that indexes of other patterns take. About what profiles of `benchmarks/joins` showed."""
@@ -46,12 +47,16 @@ REMEMBERED = 64
 """Orders whose prefixes are kept."""
 LEAST = 64
 """Tuples of a batch below which none go ahead."""
-PATIENCE = 15
-"""Batches between scouts, at most, while they bring nothing new."""
-RARE, LEARNED = 3, 8
+FIRST, UNSEEN = 3, 16.0
+"""Batches before the first scouts: when a stream begins, stems are all but empty and tell little. Sooner if a tuple takes
+so many units of work, or a batch has as many tuples as a trip costs."""
+WIDER, PATIENCE = 4, 31
+"""While scouts bring nothing new, so many times as many batches go by before the next ones, and so many at most."""
+RARE, LEARNED = 3, 24
 """Batches between scouts from which on only one batch in so many is learned from..."""
-REST = 3
-"""...and so many are told together, if none is called back; the engine asks for none of them."""
+REST, LONG_REST = 3, 12
+"""...and so many are told together, if none is called back, twice as many each time up to the second; the engine asks for
+none of them."""
 CHANGE = 4.0
 """How far off an observation must be to be called a change rather than noise."""
 RECALL = 1.5
@@ -119,7 +124,7 @@ class MJoinGreedy(SingleRoute):
         self._again = False
         """Whether further scouts are to go in the same batch: tuples were called back, or scouts saw a change and no order
         that answers it, for the first time."""
-        self._every = 0
+        self._every = FIRST
         self._waited = 0
         self._unlearned = 0
         """Batches since one was learned from."""
@@ -133,12 +138,20 @@ class MJoinGreedy(SingleRoute):
         """The limit of the order in force, until something is learned."""
         self._leash = RECALL
         """How many times the expected work calls a ruster back now."""
-        self._last = 0
+        self.last = 1
         """Tuples of the last batch."""
         self._level: float | None = None
         """Work per tuple just after scouts last looked: what creeps up from there is no surprise at any one batch."""
         self._worth: float | None = None
         """Work per tuple that the decision just made is to save, as far as that is known."""
+        self.pace = 0.0
+        """Work per tuple of the batch last learned from."""
+        self._promised: float | None = None
+        """Work per tuple that an order was adopted for, until it has been tried."""
+        self._growing = True
+        """Whether, from the first batch on, each took far more than the one before: windows are filling."""
+        self._spell = REST
+        """For how many batches the policy rests next."""
 
     def _has_choice(self) -> bool:
         route: list[int] = []
@@ -156,14 +169,18 @@ class MJoinGreedy(SingleRoute):
             return 0
         if not sent and not self._again:
             self._waited += not self._alarmed
-            self._last = rows
-        due = self._again or (not sent and (self._alarmed or self._waited > self._every))
+            self.last = rows
+        due = self._again or (not sent and (self._alarmed or self._waited > self._every or self._large(rows)))
         wanted = min(self.scouts, rows // 4) if due and rows >= LEAST else 0
         if not self.affords(ALARM if self._alarmed else 1.0):
             wanted = 0
         self._profile = wanted > 0
         self._called = self._alarmed and not sent
         return wanted
+
+    def _large(self, rows: int) -> bool:
+        """Whether so many tuples, the first of their stream, are worth scouts at once."""
+        return not self.fanouts.round and rows >= TRIP
 
     def affords(self, times: float = 1.0) -> bool:
         """Whether scouts have cost less than they may, so many times over."""
@@ -205,12 +222,12 @@ class MJoinGreedy(SingleRoute):
         return self.pipeline.written if self._every >= RARE and self.fanouts.round % 2 else self.plan.route
 
     def _limit(self) -> float | None:
-        """Work per row at which a ruster is called back: several times what the present order should take.
-
-        Not twice for the same tuples, and not before anything is known.
-        """
-        if not self._choice or self._alarmed or not self.fanouts.round or not self.affords(ALARM):
+        """Work per row at which a ruster is called back: several times what the present order should take, many times while
+        stems fill, and so much more that a batch of it could repay the scouts. Not twice for the same tuples."""
+        if not self._choice or self._alarmed or not self.affords(ALARM):
             return None
+        if not self.fanouts.round:
+            return UNSEEN
         if self._bound is None:
             rows, work = 1.0, 0.0
             for op, before in self._before(self.order).items():
@@ -220,7 +237,8 @@ class MJoinGreedy(SingleRoute):
                 if self._stem[op]:
                     work += rows * belief.work
                     rows *= belief.fanout
-            self._bound = self._leash * (work + 1.0)
+            leash = LONGEST if self._growing else self._leash
+            self._bound = max(leash * (work + 1.0), work + TRIP / self.last)
         return self._bound
 
     def observe(self, visits: Visits) -> None:
@@ -230,6 +248,7 @@ class MJoinGreedy(SingleRoute):
         self._unlearned += len(visits.journeys)
         self._waited += max(len(visits.journeys) - self._asked, 0)
         self._asked = False
+        self._spell = min(2 * self._spell, LONG_REST)
         if self._profile or not self._as_before(visits):
             self._take_in(visits)
         self.rest = self._may_rest()
@@ -238,7 +257,7 @@ class MJoinGreedy(SingleRoute):
         """Nobody looks at batches that are not asked for: only where a limit calls back those that are not as expected."""
         if not self._settled or self._level is None or not self._limited:
             return 0
-        return max(min(REST, self._every - self._waited), 0) if self.affords() else REST
+        return max(min(self._spell, self._every - self._waited), 0) if self.affords() else self._spell
 
     @property
     def _settled(self) -> bool:
@@ -265,17 +284,18 @@ class MJoinGreedy(SingleRoute):
         changed = self.learn(on_way, rivals, decide=self._profile)
         if self._profile:
             self._waited = 0
-            paid = self.plan is not before and (self._worth is None or self._worth * self._last >= PAID)
+            paid = self.plan is not before and (self._worth is None or self._worth * self.last >= PAID)
             if self._called:
                 self._leash = RECALL if paid else min(2 * self._leash, LONGEST)
                 self._every = int(paid)  # a change that was not answered is looked at again in the next batch
             else:
-                self._every = 1 if paid or changed else min(2 * self._every + 1, PATIENCE)
-            self._level = None
+                self._every = 1 if paid or changed else min(WIDER * self._every + 1, PATIENCE)
+            self._level, self._spell = None, REST
             self._alarmed |= changed
             self._again = changed and self.plan is before and not self._again
         elif any(j.recalled for j in visits.journeys):
             self._alarmed = self._again = True
+            self._spell = REST
             self.spent += SEND
             self.fanouts.doubt()
         else:
@@ -297,15 +317,22 @@ class MJoinGreedy(SingleRoute):
         return True
 
     def _account(self, rows: int, work: float) -> None:
-        """Credit what the order in force saved against the written one, and see whether its work has crept up."""
+        """Credit what the order in force saved against the written one; see whether its work has crept up, or is more than a
+        new order promised."""
         written = self.pipeline.written.operators
         if self.order != written:
             expected = self._units(written)
             self.saved += SHARE * max((expected or 0.0) * rows - work, 0.0)
-        if self._level is None:
-            self._level = work / max(rows, 1)
-        elif work > RECALL * self._level * rows:
-            self._every = 0
+        pace = work / max(rows, 1)
+        self._growing, self.pace = self._growing and pace > RECALL * self.pace, pace
+        if self._level is None or self._growing:
+            self._level = pace
+        elif pace > RECALL * self._level:
+            self._every, self._spell = 0, REST
+            self.saved += SURGE * (pace - self._level) * rows
+        promised, self._promised = self._promised, None
+        if promised is not None and pace > RECALL * promised:
+            self._decide()
 
     def _travelled(self, journey: Journey) -> Iterable[Seen]:
         """What the operators on the way did to the rows that came to them."""
@@ -382,9 +409,14 @@ class MJoinGreedy(SingleRoute):
             self._adopt(order, reason)
 
     def _alike(self, one: Sequence[int], other: Sequence[int]) -> bool:
-        """Whether two orders differ by less, as far as is known, than the indexes may cost that only one of them needs."""
+        """Whether two orders differ by less, as far as is known, than the indexes may cost that only the other needs."""
         before, after = self._units(one), self._units(other)
-        return before is not None and after is not None and abs(before - after) < self.entry
+        return before is not None and after is not None and abs(before - after) < self._upkeep(one, other)
+
+    def _upkeep(self, one: Sequence[int], other: Sequence[int]) -> float:
+        """Units of work per tuple that indexes may cost which only the second order needs: one, if none is known to be."""
+        new = self.pipeline.indexes(other) - self.pipeline.indexes(one)
+        return self.entry * max(len(new), 1)
 
     def _better_as_a_whole(self) -> tuple[list[int], str]:
         """Where no place is clearly wrong: the order of the lowest ranks, if all of it takes clearly less than the present
@@ -399,6 +431,7 @@ class MJoinGreedy(SingleRoute):
 
     def _adopt(self, order: Sequence[int], why: str) -> None:
         before, after = self._units(self.order), self._units(order)
+        self._promised = after
         if before is not None and after is not None and before > after:
             self._worth = before - after
         self.reorder(
@@ -416,13 +449,29 @@ class MJoinGreedy(SingleRoute):
             present = self._reach(order, (self.order[len(order)],))
         if best.operators[0] == present.operators[0]:
             return best.operators[:1], ""
-        if best.before(present) < self.alpha * present.before(best):
+        now, then = present.before(best), best.before(present)
+        if then < self.alpha * now and self._reaching(order) * (now - then) >= self._upkeep_of(
+            [*order, *best.operators]
+        ):
             names = self.pipeline.names
             return best.operators, (
                 f"{names[best.operators[-1]]} gives {best.fanout:.3g} rows for {best.work:.3g} units of work, "
                 f"{names[present.operators[-1]]} {present.fanout:.3g} for {present.work:.3g}"
             )
         return present.operators[:1], ""
+
+    def _upkeep_of(self, first: Sequence[int]) -> float:
+        """The same for the order in force with some operators put first."""
+        changed = self.pipeline.closest([*first, *(op for op in self.order if op not in first)])
+        return self._upkeep(self.order, changed.operators)
+
+    def _reaching(self, order: Sequence[int]) -> float:
+        """Rows that a tuple has become when it has passed these operators."""
+        rows, visited = 1.0, frozenset[int]()
+        for op in order:
+            rows *= self._belief(visited, op)[0]
+            visited |= {op}
+        return rows
 
     def _reaches(self, order: Sequence[int]) -> list[_Reach]:
         """Every operator that may come next, and every one behind those with the path that leads to it."""
@@ -512,9 +561,13 @@ class MJoinGreedy(SingleRoute):
         return super().snapshot() | {
             "fanouts": self.fanouts.snapshot(),
             "ledger": [self.spent, self.useful, self.saved],
+            "scouts": [self._every, self._waited, self._leash],
+            "usual": [self._level, self.pace, self._growing],
         }
 
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
         self.fanouts.restore(record["fanouts"])
         self.spent, self.useful, self.saved = record["ledger"]
+        self._every, self._waited, self._leash = record["scouts"]
+        self._level, self.pace, self._growing = record["usual"]

@@ -28,6 +28,8 @@ class Operator:
     """Operators that must all have been visited before."""
     near: frozenset[int] | None = None
     """Operators of which at least one must have been visited before; None where the input itself is connected."""
+    keys: frozenset[int] = frozenset()
+    """Join keys of a stem, by numbers that all inputs of a query share."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Pipeline:
 
     stream: str
     operators: tuple[Operator, ...]
+    keys: frozenset[int] = frozenset()
+    """Join keys of the input itself."""
 
     def __len__(self) -> int:
         return len(self.operators)
@@ -106,6 +110,22 @@ class Pipeline:
         if sorted(route) != list(range(len(self))):
             return False
         return self.free or all(op in self.eligible(route.operators[:k]) for k, op in enumerate(route))
+
+    def indexes(self, route: Sequence[int]) -> frozenset[tuple[int, frozenset[int]]]:
+        """The indexes that a route looks into: a stem, and those of its keys that are known when it is visited.
+
+        >>> keys = [frozenset(k) for k in ({0, 2}, {1, 2})]
+        >>> p = Pipeline("a", tuple(Operator(n, "stem", keys=k) for n, k in zip("bc", keys)), frozenset({0, 1}))
+        >>> sorted((op, sorted(known)) for op, known in p.indexes((1, 0)))
+        [(0, [0, 2]), (1, [1])]
+        """
+        known, found = self.keys, set()
+        for op in route:
+            mine = self.operators[op].keys
+            if self.operators[op].kind == "stem":
+                found.add((op, mine & known))
+            known |= mine
+        return frozenset(found)
 
     def closest(self, wish: Sequence[int]) -> Route:
         """The allowed route nearest to a wished order: at each place the first wished operator that is eligible."""

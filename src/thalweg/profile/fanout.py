@@ -48,6 +48,8 @@ class Fanouts:
 
     def __init__(self) -> None:
         self.round = 0
+        self._nearest: dict[tuple[Visited, int], Belief] = {}
+        """What stood in for what was never met, until something new is met."""
         self._beliefs: dict[int, dict[Visited, Belief]] = {}
 
     def __iter__(self) -> Iterator[tuple[Visited, int, Belief]]:
@@ -59,6 +61,7 @@ class Fanouts:
         """Take in what became of some rows."""
         if rows <= 0:
             return
+        self._nearest.clear()
         fanout, cost = matches / rows, work / rows
         beliefs = self._beliefs.setdefault(operator, {})
         old = beliefs.get(visited)
@@ -72,11 +75,12 @@ class Fanouts:
         old.at = self.round
 
     def ratio(self, visited: Visited, operator: int, rows: int, work: float) -> float:
-        """How many times what is believed an observation cost; 1 where there is too little to compare."""
+        """How many times what is believed an observation cost; 1 where there is too little to compare, or nothing: an empty
+        stem says nothing about what will fill it."""
         old = self._beliefs.get(operator, {}).get(visited)
-        if old is None or min(rows, old.rows) < ENOUGH or self.round - old.at > STALE:
+        if old is None or not old.work or min(rows, old.rows) < ENOUGH or self.round - old.at > STALE:
             return 1.0
-        return work / rows / max(old.work, 1e-12)
+        return work / rows / old.work
 
     def doubt(self) -> None:
         """Let newer rows outweigh everything believed so far."""
@@ -92,11 +96,17 @@ class Fanouts:
         if exact is not None and self.round - exact.at <= STALE:
             return exact
 
+        nearest = self._nearest.get((visited, operator))
+        if nearest is not None:
+            return nearest
+
         def nearness(entry: tuple[Visited, Belief]) -> tuple[bool, bool, int, int]:
             known, belief = entry
             return self.round - belief.at <= STALE, known <= visited, len(known & visited), belief.at
 
-        return max(beliefs.items(), key=nearness)[1]
+        nearest = max(beliefs.items(), key=nearness)[1]
+        self._nearest[visited, operator] = nearest
+        return nearest
 
     def snapshot(self) -> list[Any]:
         return [self.round, [[sorted(v), o, b.fanout, b.work, b.rows, b.at] for v, o, b in self]]

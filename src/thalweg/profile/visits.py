@@ -71,8 +71,9 @@ class Journey:
     trials: tuple[Trial, ...] = ()
     recalled: bool = False
     """Whether the ruster went over its limit or turned back: rows not begun, not counted here, are routed again."""
-    entries: int = 0
-    """Rows entered in indexes only to count against operators that did not come next."""
+    entries: float = 0.0
+    """Rows entered in indexes only to count against operators that did not come next; rows looked through instead count
+    as a share of one."""
     left: tuple[NDArray[np.int64], ...] | None = None
     """Positions in the batch of the rows that left each visited operator, in the order of `visits`; None unless the
     ruster asked for a trace."""

@@ -1,0 +1,60 @@
+"""Nothing to gain: what `auto` costs where every order is as good as any other and nothing changes.
+
+Engines are fed side by side. `written` takes part twice; how far its twin is from 1 tells what the measurement is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.joins.thalweg_runs import side_by_side
+from benchmarks.joins.workloads import WINDOW, Workload, lookups, one_key, steady
+
+POLICIES = ("auto", "written", "written")
+TARGET = 1.03
+
+
+@dataclass(frozen=True)
+class Idle:
+    """`auto`, and `written` once more, where there is nothing to gain; `written` = 1."""
+
+    what: str
+    rows: int
+    times: list[float]
+    """Processor time of `auto`, by passes."""
+    control: list[float]
+    """Of the second `written`."""
+    work: float
+    """Probe work of `auto`, what was spent to learn included."""
+
+    @property
+    def quartiles(self) -> tuple[float, float, float]:
+        low, middle, high = np.quantile(self.times, [0.25, 0.5, 0.75])
+        return float(low), float(middle), float(high)
+
+
+def cases(quick: bool) -> list[tuple[str, Workload, int]]:
+    """What it is, the workload, and how many passes."""
+    tuples, passes = (50_000, 2) if quick else (1_000_000, 7)
+    return [
+        ("four streams, all linked", steady(tuples // 5, WINDOW, streams=4), 2 * passes + 1),
+        ("four streams, all linked", steady(tuples, WINDOW, streams=4), passes),
+        ("four streams, one key", one_key(tuples // 2), passes),
+        ("a stream and three tables", lookups(tuples), passes),
+    ]
+
+
+def measure(quick: bool, tell: Callable[[str], None]) -> list[Idle]:
+    found = []
+    for what, w, passes in cases(quick):
+        side_by_side(w, POLICIES)  # what is compiled or allocated once is not counted
+        seconds = np.empty((passes, len(POLICIES)))
+        for k in range(passes):
+            tell(f"nothing to gain: {what}, {w.rows:,} rows, pass {k + 1} of {passes}")
+            seconds[k], work = side_by_side(w, POLICIES, turn=k)
+        auto, written, again = seconds.T
+        found.append(Idle(what, w.rows, (auto / written).tolist(), (again / written).tolist(), work[0] / work[1]))
+    return found
