@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +14,9 @@ import pytest
 
 from thalweg.execute.batch import Batch
 from thalweg.lab.simulate import best_order, run, travel
-from thalweg.optimize.mesh import Mesh
+from thalweg.optimize import meshfind
+from thalweg.optimize.mesh import LATER, Mesh
+from thalweg.optimize.meshfind import find
 from thalweg.optimize.meshsearch import STARTS
 from thalweg.plan import Operator, Pipeline, Route
 from thalweg.plan.uncertain import Uncertain
@@ -209,18 +215,59 @@ def test_uncertain_routes_conform(check):
     check()
 
 
-def test_a_search_beside_execution_ends_in_the_same_classes():
-    bits, label, columns = squares(30_000, seed=3)
-    policy = Mesh(pipeline(3), seed=3, beside=True)
-    table, work = pa.record_batch(columns), []
-    for number, start in enumerate(range(0, 30_000, 1000)):
-        rusters = policy.route(Batch(table.slice(start, 1000), number))
-        if policy._pending is not None:
-            assert len(policy.plan.routes) == 1 or policy.searched, "execution goes on with the plan it has"
-            policy._pending.result(timeout=60)  # so that the test does not depend on which thread is faster
-        piece = bits[start : start + 1000]
-        visits = Visits(number, 1000, tuple(travel(piece, np.ones(3), r) for r in rusters))
-        policy.observe(visits)
-        work.append(visits.seconds)
-    assert len(policy.plan.routes) == 2
-    assert sum(work[15:]) < 1.12 * class_oracle(bits[15_000:], label[15_000:])
+def test_a_search_beside_execution_ends_in_the_same_classes(monkeypatch):
+    """Execution goes on meanwhile, and takes what was found after so many batches, however long the search took."""
+    bits, _, columns = squares(30_000, seed=3)
+    table = pa.record_batch(columns)
+    searched: list[int] = []
+
+    def slow(task, random):
+        searched.append(threading.get_ident())
+        time.sleep(0.05)
+        return find(task, random)
+
+    def run() -> tuple[list[float], list[int], list]:
+        policy, work, waited = Mesh(pipeline(3), seed=3), [], []
+        for number, start in enumerate(range(0, 30_000, 1000)):
+            rusters = policy.route(Batch(table.slice(start, 1000), number))
+            piece = bits[start : start + 1000]
+            visits = Visits(number, 1000, tuple(travel(piece, np.ones(3), r) for r in rusters))
+            if policy._search is not None:
+                waited.append(number)
+                assert len(policy.plan.routes) == 1
+            policy.observe(visits)
+            work.append(visits.seconds)
+            if len(policy.plan.routes) > 1:
+                break
+        assert len(policy.plan.routes) == 2
+        return work, waited, [e.why for e in policy.drain()]
+
+    quick = run()
+    assert len(quick[1]) % LATER == 0
+    assert len(quick[1]) >= LATER
+    monkeypatch.setattr(meshfind, "find", slow)
+    assert run() == quick
+    assert threading.get_ident() not in searched
+
+
+def test_a_search_under_way_outlives_its_policy():
+    bits, _, columns = squares(30_000, seed=3)
+    table, policy, start = pa.record_batch(columns), Mesh(pipeline(3), seed=3), 0
+
+    def step(each: Mesh, start: int) -> None:
+        rusters = each.route(Batch(table.slice(start, 1000), start))
+        each.observe(Visits(start, 1000, tuple(travel(bits[start : start + 1000], np.ones(3), r) for r in rusters)))
+
+    while policy._search is None:
+        step(policy, start)
+        start += 1000
+    again = Mesh(pipeline(3), seed=3)
+    again.restore(json.loads(json.dumps(policy.snapshot())))
+    others = [policy, again, pickle.loads(pickle.dumps(policy))]
+    for each in others:
+        assert each._search is not None
+        for k in range(LATER):
+            step(each, start + 1000 * k)
+        assert each._search is None
+        assert each.looked > 0
+    assert len({(each.looked, str(each.plan.routes)) for each in others}) == 1

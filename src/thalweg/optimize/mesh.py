@@ -2,7 +2,7 @@
 
 Invariant: a solution comes in force only if equation (2) says it is `worthwhile` cheaper on the sampled tuples, by more
 than chance; the swap is one assignment between batches. Every search, drift and re-route is an event. A search reads only
-what it is handed (meshfind.py), so it can run beside execution; it does so if asked to (`beside`).
+what it is handed (meshfind.py) and runs in a thread beside execution; its outcome is taken a set number of batches later.
 
 How the paper's steps are done here:
 - Training sample: tuples tried on every operator, in a reservoir that forgets exponentially. Condensed by a tree over
@@ -21,7 +21,6 @@ How the paper's steps are done here:
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 
 from thalweg.execute.batch import Batch
 from thalweg.optimize.classed import Bits, Classed, outcomes
-from thalweg.optimize.meshfind import LEAF, Found, Task, beside, by_class, find
+from thalweg.optimize.meshfind import LEAF, Found, Search, Task, by_class, find
 from thalweg.optimize.policy import sampled
 from thalweg.optimize.prices import Prices, has_stems
 from thalweg.optimize.routesearch import RouteSearch
@@ -59,6 +58,9 @@ TEST = 2e-8
 """Seconds to test one attribute of one tuple, within a batch of a thousand."""
 RUSTER = 6e-5
 """Seconds that one more ruster costs in a batch."""
+LATER = 4
+"""Batches after which a search beside execution is to have ended. What it found is taken then and not before, so that the
+same tuples give the same decisions whatever the machine does meanwhile."""
 PRIOR = 5.0
 """Rows that an old pass rate counts for against newly met ones."""
 
@@ -112,9 +114,8 @@ class Mesh(Classed):
     worthwhile: float = 0.01
     uncertain: float = 0.0
     """Share of a route's cost below which the order of two neighbours is left to the lottery; 0: never."""
-    beside: bool = False
-    """Whether searches run in a thread beside execution. Off, they run between batches: then the same tuples give the
-    same decisions whatever the machine does meanwhile."""
+    beside: bool = True
+    """Whether searches run in a thread beside execution; else between batches."""
     name = "mesh"
 
     def __post_init__(self) -> None:
@@ -133,7 +134,8 @@ class Mesh(Classed):
         self._batch_rows = 1000.0
         self._probe: tuple[Ruster, Batch] | None = None
         self._seen: tuple[Batch, NDArray[np.int64] | None] | None = None
-        self._pending: Future[Found] | None = None
+        self._search: Search | None = None
+        """The one under way beside execution."""
 
     # Routing
 
@@ -251,11 +253,13 @@ class Mesh(Classed):
         if not self.choice:
             self._probe = None
             return
-        if self._pending is not None and self._pending.done():
-            found, self._pending = self._pending.result(), None
-            self._take(found)
-            self._probe = None
-            return  # what this batch shows is of the classes before
+        if self._search is not None:
+            self._search.left -= 1
+            if not self._search.left:
+                found, self._search = self._search.end(), None
+                self._take(found)
+                self._probe = None
+                return  # what this batch shows is of the classes before
         place = {label: k for k, label in enumerate(self.plan.routes)}
         together: dict[int, list[Journey]] = {}
         for journey in visits.journeys:
@@ -378,8 +382,8 @@ class Mesh(Classed):
         if self.wanting and self.searched:
             return
         due = len(self.reservoir) >= FIRST and self._added >= (self._again if self.searched else FIRST)
-        if due and self._pending is None:
-            self._search()
+        if due and self._search is None:
+            self._look_for_classes()
         elif self.searched:
             for k in set(labels.tolist()):
                 self._refine(k)
@@ -402,7 +406,7 @@ class Mesh(Classed):
         gain = float(difference.mean())
         return gain > self.evidence * error and gain > self.worthwhile * float(now.mean())
 
-    def _search(self) -> None:
+    def _look_for_classes(self) -> None:
         """Search for a mesh on what is sampled now; the outcome is taken at once, or with a later batch."""
         first = not self.searched
         self.searched, self._added = True, 0
@@ -416,7 +420,7 @@ class Mesh(Classed):
         )  # fmt: skip
         if self.beside:
             # A generator of its own: what execution draws must not depend on when a search runs.
-            self._pending = beside().submit(find, task, np.random.default_rng([self.seed, self.tuples]))
+            self._search = Search(task, [self.seed, self.tuples], LATER).begin()
         else:
             self._take(find(task, self._random))
 
@@ -547,6 +551,7 @@ class Mesh(Classed):
             ],
             "added": self._added, "again": self._again, "looked": self.looked, "searched": self.searched,
             "owed": self._owed, "batch_rows": self._batch_rows,
+            "search": None if self._search is None else self._search.record(),
         }  # fmt: skip
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -569,6 +574,7 @@ class Mesh(Classed):
         self._added, self._again, self.searched = int(record["added"]), int(record["again"]), bool(record["searched"])
         self.looked = int(record["looked"])
         self._owed, self._batch_rows = record["owed"], record["batch_rows"]
+        self._search = None if record["search"] is None else Search.of(self.pipeline, record["search"]).begin()
 
 
 def _expected(rates: NDArray[np.float64], route: Route, costs: NDArray[np.float64]) -> float:

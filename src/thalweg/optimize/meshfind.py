@@ -7,9 +7,10 @@ that separates what operators make of tuples (4.2); its leaves are the training 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from thalweg.plan import Pipeline, Route
 from thalweg.plan.tree import Tree
 from thalweg.profile.attributes import Values
 from thalweg.profile.induce import induce
+from thalweg.profile.reservoir import packed, unpacked
 
 LEAF = 8
 """Sampled tuples behind a training tuple, at least."""
@@ -45,6 +47,64 @@ class Task:
     test: float
     overhead: float
 
+    def record(self) -> dict[str, Any]:
+        """As plain JSON values, but for what the query says."""
+        arrays = {name: getattr(self.prices, name) for name in ("costs", "examined", "fill")}
+        plain = {name: None if array is None else array.tolist() for name, array in arrays.items()}
+        names = ("category", "training", "strategy", "start", "budget", "test", "overhead")
+        return plain | {name: getattr(self, name) for name in names} | {
+            "sample": packed(self.values, self.bits),
+            "usable": self.usable.tolist(),
+            "present": None if self.present is None else self.present.tolist(),
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, record: dict[str, Any]) -> Task:
+        costs, examined, fill = (
+            None if record[n] is None else np.array(record[n]) for n in ("costs", "examined", "fill")
+        )
+        assert costs is not None
+        present = None if record["present"] is None else np.array(record["present"], np.int64)
+        return cls(
+            pipeline, Prices(costs, examined, fill), *unpacked(record["sample"], len(pipeline)), record["category"],
+            np.array(record["usable"], np.bool_), present, record["training"], record["strategy"], record["start"],
+            record["budget"], record["test"], record["overhead"],
+        )  # fmt: skip
+
+
+@dataclass(eq=False)
+class Search:
+    """A search beside execution, and after how many batches it is to have ended.
+
+    What it finds depends on the task and the seed alone, so it is begun anew wherever the policy goes on.
+    """
+
+    task: Task
+    seed: list[int]
+    left: int
+    _running: Future[Found] | None = field(default=None, repr=False)
+
+    def begin(self) -> Search:
+        if self._running is None:
+            self._running = _beside().submit(find, self.task, np.random.default_rng(self.seed))
+        return self
+
+    def end(self) -> Found:
+        """What it found; waits for it if need be."""
+        running = self.begin()._running
+        assert running is not None
+        return running.result()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_running": None}
+
+    def record(self) -> dict[str, Any]:
+        return {"task": self.task.record(), "seed": self.seed, "left": self.left}
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, record: dict[str, Any]) -> Search:
+        return cls(Task.of(pipeline, record["task"]), record["seed"], record["left"])
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -57,7 +117,7 @@ class Found:
 
 
 @cache
-def beside() -> ThreadPoolExecutor:
+def _beside() -> ThreadPoolExecutor:
     """Where searches run that nobody waits for; one at a time, they share the cores with execution."""
     return ThreadPoolExecutor(1, thread_name_prefix="thalweg-search")
 

@@ -116,6 +116,8 @@ class MJoinGreedy(SingleRoute):
         self.saved = 0.0
         self._stem = [op.kind == "stem" for op in self.pipeline.operators]
         self._known: dict[tuple[int, ...], dict[int, frozenset[int]]] = {}
+        self._reached: dict[tuple[int, ...], list[_Reach]] = {}
+        """Found since something was last learned: what may come next after some operators."""
         self._choice = self._has_choice()
         self._profile = False
         self._alarmed = False
@@ -387,6 +389,7 @@ class MJoinGreedy(SingleRoute):
             self.fanouts.doubt()
         for seen in (*on_way, *rivals):
             self.fanouts.observe(*seen)
+        self._reached.clear()
         if decide:
             self._decide()
         return changed
@@ -475,6 +478,12 @@ class MJoinGreedy(SingleRoute):
 
     def _reaches(self, order: Sequence[int]) -> list[_Reach]:
         """Every operator that may come next, and every one behind those with the path that leads to it."""
+        key = tuple(order)
+        if key not in self._reached:
+            self._reached[key] = self._find_reaches(order)
+        return self._reached[key]
+
+    def _find_reaches(self, order: Sequence[int]) -> list[_Reach]:
         found: dict[int, tuple[int, ...]] = {op: (op,) for op in self.pipeline.eligible(order)}
         frontier = list(found.values())
         while frontier:
@@ -568,6 +577,7 @@ class MJoinGreedy(SingleRoute):
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
         self.fanouts.restore(record["fanouts"])
+        self._reached.clear()
         self.spent, self.useful, self.saved = record["ledger"]
         self._every, self._waited, self._leash = record["scouts"]
         self._level, self.pace, self._growing = record["usual"]

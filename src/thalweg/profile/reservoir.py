@@ -57,16 +57,24 @@ class Reservoir:
         self.values, self.bits = self.values[~gone], self.bits[~gone]
 
     def snapshot(self) -> dict[str, Any]:
-        return {
-            "columns": self.values.shape[1],
-            "values": b64encode(np.ascontiguousarray(self.values, "<f4").tobytes()).decode(),
-            "bits": b64encode(np.ascontiguousarray(self.bits).tobytes()).decode(),
-        }
+        return packed(self.values, self.bits)
 
     def restore(self, record: dict[str, Any]) -> None:
-        bits = np.frombuffer(b64decode(record["bits"]), np.int8)
-        operators = self.bits.shape[1]
-        rows = len(bits) // operators if operators else 0
-        self.bits = bits.reshape(rows, operators).copy()
-        values = np.frombuffer(b64decode(record["values"]), "<f4").astype(np.float32)
-        self.values = values.reshape(rows, int(record["columns"])).copy()
+        self.values, self.bits = unpacked(record, self.bits.shape[1])
+
+
+def packed(values: Values, bits: Bits) -> dict[str, Any]:
+    """Sampled tuples as plain JSON values."""
+    return {
+        "columns": values.shape[1],
+        "values": b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode(),
+        "bits": b64encode(np.ascontiguousarray(bits).tobytes()).decode(),
+    }
+
+
+def unpacked(record: dict[str, Any], operators: int) -> tuple[Values, Bits]:
+    """What `packed` wrote."""
+    bits = np.frombuffer(b64decode(record["bits"]), np.int8)
+    rows = len(bits) // operators if operators else 0
+    values = np.frombuffer(b64decode(record["values"]), "<f4").astype(np.float32)
+    return values.reshape(rows, int(record["columns"])).copy(), bits.reshape(rows, operators).copy()
