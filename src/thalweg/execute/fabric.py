@@ -3,6 +3,10 @@
 Invariants: a row leaves iff every predicate holds for it, whatever the routes. A predicate is tried on a row only if
 all its guards (`after=`) held for that row. An error is raised only if its row passes all other predicates; a row with
 several errors raises the one that the written order meets first. Rows keep their order.
+
+It is the self-routing fabric of query mesh (5.2): a ruster brings its route along as a stack of operator numbers, `filters`
+is the operator index array in which they are looked up, and nobody is asked on the way. Where the stack ends, or all rows
+are gone, so does the ruster.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ class FilterFabric:
 
     pipeline: Pipeline
     filters: Sequence[Filter]
+    """By operator number."""
     meter: Meter = field(default_factory=clock)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,8 @@ A ruster's tuples become partial results that go from stem to stem depth first, 
 returns goes all the way before the stem is asked for more, so an explosion of results needs no memory. Invariants: a
 combination is emitted iff all its predicates hold and it lies in its windows at its newest time, whatever the routes; a
 predicate's error surfaces only if nothing else drops the row. Profiled rows are counted against stems that do not come
-next. Pipelines and their execution: thesis 5.1-5.2.
+next. Pipelines and their execution: thesis 5.1-5.2. Routes are walked as in fabric.py: a ruster brings its own, and its
+numbers lead to filters (`Shape.filters`) and stems (`Shape.others`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ Now and then a few tuples of a batch go ahead as scouts; at every step of their 
 operators that might have come instead, so the rest of the batch already travels the order that it asks for. Where
 another lets far less through than the first they turn back there. While scouts bring nothing new they grow rare. A
 ruster that takes several times the work that was expected is called back, and scouts go first; the more seldom, the
-more often that was for nothing. What they cost, the fixed cost of sending them included, is limited to `regret` of the
-work and a share of what the order saves against the written one.
+more often that was for nothing. An order that takes more than it promised is weighed again, without scouts. What they
+cost, the fixed cost of sending them included, is limited to `regret` of the work, a share of what the order saves against
+the written one, and a share of what a batch takes beyond the usual.
 """
 
 from __future__ import annotations
