@@ -58,7 +58,7 @@ TEST = 2e-8
 """Seconds to test one attribute of one tuple, within a batch of a thousand."""
 RUSTER = 6e-5
 """Seconds that one more ruster costs in a batch."""
-LATER = 4
+LATER = 1
 """Batches after which a search beside execution is to have ended. What it found is taken then and not before, so that the
 same tuples give the same decisions whatever the machine does meanwhile."""
 PRIOR = 5.0
