@@ -248,40 +248,37 @@ def test_scouts_grow_rare_while_nothing_changes() -> None:
     assert policy.spent <= 2 * allowed + TRIP, "an alarm may double it, and the last round goes over it"
 
 
-def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
-    """c stops dropping and b begins to: the batch in which that happens is called back and scouted again."""
+def about_to_turn(rows: int, matches: int) -> tuple[Engine, MJoinGreedy, pa.Table]:
+    """An engine whose tuples match b and not c, a policy that visits c first, and a batch of which it is the other way."""
     engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto", seed=1)
     random = np.random.default_rng(7)
-    many = [k for k in range(200) for _ in range(16)]
-    engine.push("b", keyed([0] * 3200, many))
-    engine.push("c", keyed([0] * 3200, [k + 200 for k in many]))
+    many = [k for k in range(200) for _ in range(matches)]
+    engine.push("b", keyed([0] * len(many), many))
+    engine.push("c", keyed([0] * len(many), [k + 200 for k in many]))
     for t in range(1, 30):
-        engine.push("a", keyed([t] * 4000, random.integers(0, 200, 4000)))
+        engine.push("a", keyed([t] * rows, random.integers(0, 200, rows)))
     policy = policy_of(engine, "a")
     assert policy.plan.route.named(policy.pipeline.names) == "c → b"
+    return engine, policy, keyed([30] * rows, random.integers(200, 400, rows))
+
+
+def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
+    """c stops dropping and b begins to: the batch in which that happens is called back and scouted again."""
+    engine, policy, turned = about_to_turn(rows=4000, matches=16)
     work = engine.stats()["inputs"]["a"]["work"]
-    engine.push("a", keyed([30] * 4000, random.integers(200, 400, 4000)))
+    engine.push("a", turned)
     assert policy.plan.route.named(policy.pipeline.names) == "b → c"
     taken = engine.stats()["inputs"]["a"]["work"] - work
     assert taken < 4000 * 5, "the old order would have taken seventeen units and more for each row"
 
 
 def test_a_batch_that_could_not_repay_the_scouts_is_not_called_back() -> None:
-    """As above, with so few tuples that scouts cost more than what they could save."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy", seed=1)
-    random = np.random.default_rng(7)
-    many = [k for k in range(200) for _ in range(8)]
-    engine.push("b", keyed([0] * 1600, many))
-    engine.push("c", keyed([0] * 1600, [k + 200 for k in many]))
-    for t in range(1, 30):
-        engine.push("a", keyed([t] * 1000, random.integers(0, 200, 1000)))
-    policy = policy_of(engine, "a")
-    assert policy.plan.route.named(policy.pipeline.names) == "c → b"
+    engine, policy, turned = about_to_turn(rows=1000, matches=8)
     rounds = policy.fanouts.round
-    engine.push("a", keyed([30] * 1000, random.integers(200, 400, 1000)))
+    engine.push("a", turned)
     assert policy.fanouts.round == rounds
-    for t in range(31, 50):  # the next ones are looked at, as soon as that can be afforded
-        engine.push("a", keyed([t] * 1000, random.integers(200, 400, 1000)))
+    for _ in range(20):  # the next ones are looked at, as soon as that can be afforded
+        engine.push("a", turned)
     assert policy.plan.route.named(policy.pipeline.names) == "b → c"
 
 

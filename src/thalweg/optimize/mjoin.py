@@ -454,9 +454,8 @@ class MJoinGreedy(SingleRoute):
         if best.operators[0] == present.operators[0]:
             return best.operators[:1], ""
         now, then = present.before(best), best.before(present)
-        if then < self.alpha * now and self._reaching(order) * (now - then) >= self._upkeep_of(
-            [*order, *best.operators]
-        ):
+        gain = self._reaching(order) * (now - then)
+        if then < self.alpha * now and gain >= self._upkeep_if_first([*order, *best.operators]):
             names = self.pipeline.names
             return best.operators, (
                 f"{names[best.operators[-1]]} gives {best.fanout:.3g} rows for {best.work:.3g} units of work, "
@@ -464,8 +463,8 @@ class MJoinGreedy(SingleRoute):
             )
         return present.operators[:1], ""
 
-    def _upkeep_of(self, first: Sequence[int]) -> float:
-        """The same for the order in force with some operators put first."""
+    def _upkeep_if_first(self, first: Sequence[int]) -> float:
+        """What indexes may cost that only the order with these operators first needs, and the one in force does not."""
         changed = self.pipeline.closest([*first, *(op for op in self.order if op not in first)])
         return self._upkeep(self.order, changed.operators)
 
