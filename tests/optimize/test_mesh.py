@@ -215,6 +215,20 @@ def test_uncertain_routes_conform(check):
     check()
 
 
+def test_a_class_of_few_rows_travels_with_the_largest():
+    bits, label, columns = squares(30_000, seed=3)
+    policy = Mesh(pipeline(3), seed=3)
+    drive(policy, bits, columns)
+    assert len(policy.plan.routes) == 2
+    table = pa.record_batch(columns)
+    one, other = (np.flatnonzero(label == k) for k in (0, 1))
+    for few, rusters in ((policy.ruster - 20, 1), (policy.ruster + 20, 2)):
+        rows = np.concatenate([one[:900], other[:few]])  # the tree is wrong about some
+        routed = policy.assign(Batch(table.take(pa.array(rows)), 99))
+        assert len(routed) == rusters
+        assert sum(len(rows) if r.rows is None else len(r.rows) for r in routed) == len(rows)
+
+
 def test_a_search_beside_execution_ends_in_the_same_classes(monkeypatch):
     """Execution goes on meanwhile, and takes what was found after so many batches, however long the search took."""
     bits, _, columns = squares(30_000, seed=3)

@@ -52,8 +52,6 @@ BURST = 0.1
 """Most rows of a batch that are sampled at once."""
 CLUMP = 16
 """Sampled tuples that are worth a ruster of their own."""
-LEAST_ROWS = 32
-"""Rows of a class in a batch that are worth a ruster of their own."""
 TEST = 2e-8
 """Seconds to test one attribute of one tuple, within a batch of a thousand."""
 RUSTER = 6e-5
@@ -114,6 +112,9 @@ class Mesh(Classed):
     worthwhile: float = 0.01
     uncertain: float = 0.0
     """Share of a route's cost below which the order of two neighbours is left to the lottery; 0: never."""
+    ruster: int = 100
+    """Rows of a class in a batch that get a ruster of their own, at least (the paper's ruster size; its classification window
+    is the batch, which executors cut at a thousand rows and more)."""
     beside: bool = True
     """Whether searches run in a thread beside execution; else between batches."""
     name = "mesh"
@@ -187,7 +188,7 @@ class Mesh(Classed):
         return self.classifier.classify(column, len(batch))
 
     def _rusters(
-        self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int, least: int = LEAST_ROWS,
+        self, labels: NDArray[np.int64] | None, rest: NDArray[np.bool_] | None, count: int, least: int | None = None,
         draw: bool = False,
     ) -> list[Ruster]:  # fmt: skip
         names = list(self.plan.routes)
@@ -197,6 +198,7 @@ class Mesh(Classed):
         sizes = np.bincount(labels, minlength=len(names))
         largest = int(sizes.argmax())
         rusters = []
+        least = self.ruster if least is None else least
         own = {k for k in range(len(names)) if sizes[k] >= least} | {largest}
         if len(own) < len(names):
             labels = np.where(np.isin(labels, list(own)), labels, largest)
