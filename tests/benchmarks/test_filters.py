@@ -278,7 +278,7 @@ def test_the_quick_run_writes_everything(tmp_path):
     result = CliRunner().invoke(app, ["--quick", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     names = [s["name"] for s in json.loads((tmp_path / "results.json").read_text())["sections"]]
-    assert names == ["fn", "f", "groups", "nothing", "slow", "stationary", "spark"]
+    assert names == ["fn", "f", "long", "groups", "nslkdd", "nothing", "slow", "stationary", "spark"]
     assert {p.name for p in tmp_path.glob("*.png")} == {"fn.png", "f.png", "groups.png", "slow.png"}
 
 
