@@ -407,11 +407,11 @@ class Engine:
                     left = np.ones(len(arrival.partial), np.bool_)
                     left[spaced] = False
                     rest = arrival.partial.compress(left, axis=0)
-                    arrival = replace(arrival, partial=self.fabric.in_order(stage.number, [rest, back]))
+                    arrival = replace(arrival, partial=self.fabric.in_order(stage.number, [rest, back], whole))
                 sent += wanted
             else:
                 arrival = self._send(stage, arrival, kept)
-        return whole if sum(map(len, kept)) == len(whole) else self.fabric.in_order(stage.number, kept)
+        return self.fabric.in_order(stage.number, kept, whole)
 
     def _arrive(self, stage: Stage, data: pa.RecordBatch, times: Ints, expiries: Ints) -> tuple[Arrival, Ints | None]:
         """Tuples as partial results. Those that can't match (a NULL key, an empty stay in the window) are left out;

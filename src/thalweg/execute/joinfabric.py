@@ -162,18 +162,18 @@ class JoinFabric:
             journeys.append(journey)
             kept.append(partial)
             recalled.append(rest)
-        nothing = arrival.partial[:0]
-        whole = sum(map(len, kept)) == len(arrival.partial)
-        passed = arrival.partial if whole else self.in_order(i, [nothing, *kept])
-        return passed, self.in_order(i, [nothing, *recalled]), tuple(journeys)
+        whole = arrival.partial
+        return self.in_order(i, kept, whole), self.in_order(i, recalled, whole), tuple(journeys)
 
-    def in_order(self, i: int, lines: Sequence[Ints]) -> Ints:
-        """Partial results of one tuple each, put together in the order of their arrival."""
-        some = [part for part in lines if len(part)]
+    def in_order(self, i: int, parts: Sequence[Ints], whole: Ints) -> Ints:
+        """Lines of `whole`, partial results of one tuple each in the order of their arrival, that came in parts."""
+        some = [part for part in parts if len(part)]
+        if sum(map(len, some)) == len(whole):
+            return whole
         if len(some) < 2:
-            return some[0] if some else lines[0]
-        whole = np.concatenate(some)
-        return whole.take(np.argsort(whole[:, self.shape.row_column(i)], kind="stable"), axis=0)
+            return some[0] if some else whole[:0]
+        lines = np.concatenate(some)
+        return lines.take(np.argsort(lines[:, self.shape.row_column(i)], kind="stable"), axis=0)
 
     def _travel(
         self, i: int, arrival: Arrival, partial: Ints, ruster: Ruster, emit: Callable[[int, Arrival, Ints], None]

@@ -171,6 +171,15 @@ def hash_keys(rows: Ints, row: int, pairs: Ints, side: int) -> int:
 
 
 @njit(inline="always")
+def same_keys(partial: Ints, i: int, cells: Ints, row: int, pairs: Ints) -> bool:
+    """Whether a stored tuple has all the keys that a partial result knows of it."""
+    k = 0
+    while k < pairs.shape[0] and cells[row, pairs[k, 1]] == partial[i, pairs[k, 0]]:
+        k += 1
+    return bool(k == pairs.shape[0])
+
+
+@njit(inline="always")
 def address(key: int, bits: int, place: int) -> int:
     """The bits that one attribute gives to a bucket's number."""
     if bits == 0:
@@ -506,13 +515,8 @@ def count(
                     if cells[row, EXPIRY] < newest and falling:
                         break
                     work += 1
-                    equal = max(newest, cells[row, NEWEST]) <= min(expiry, cells[row, EXPIRY])
-                    for k in range(pairs.shape[0]):
-                        if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
-                            equal = False
-                            break
-                    if equal:
-                        found += 1
+                    if max(newest, cells[row, NEWEST]) <= min(expiry, cells[row, EXPIRY]):
+                        found += same_keys(partial, i, cells, row, pairs)
                     r = links[chain + r]
                 w = (w - wild) & wild
                 if w == 0:
@@ -548,12 +552,7 @@ def scan(partial: Ints, cells: Ints, blocks: Ints, pairs: Ints, budget: int, mat
                 compared += 1
                 if compared > budget:
                     return -1
-                equal = cells[row, EXPIRY] >= partial[i, NEWEST]
-                for k in range(pairs.shape[0]):
-                    if cells[row, pairs[k, 1]] != partial[i, pairs[k, 0]]:
-                        equal = False
-                        break
-                if equal:
+                if cells[row, EXPIRY] >= partial[i, NEWEST] and same_keys(partial, i, cells, row, pairs):
                     met += 1
                     matches[i] += max(partial[i, NEWEST], cells[row, NEWEST]) <= min(
                         partial[i, EXPIRY], cells[row, EXPIRY]

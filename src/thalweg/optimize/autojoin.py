@@ -39,8 +39,7 @@ LESSON = 48
 ROUNDS = 6
 """Rounds of scouts sent for the sake of classes before these are put off."""
 EPISODE, GLANCE = 16e6, 1e6
-"""Units of work that must have been done before classes are searched for, or looked for, again: some thirty times what
-it costs..."""
+"""Units of work that must have been done before classes are searched for, or looked for, again..."""
 SELDOM = 6
 """...and a glance is put off twice as long each time that it shows nothing, so many times."""
 TEACHING, LOAN = 0.02, 1e6
@@ -150,9 +149,10 @@ class AutoJoin(SingleRoute):
     def _awake(self) -> bool:
         """Whether content is looked at now: not soon after it told nothing, nor where tuples are so cheap that it can't pay, nor
         beyond what that may cost."""
-        if not self._content or self.classed:
-            return bool(self.classed)
-        if self.greedy.useful < self._until or self.taught > TEACHING * self.greedy.useful + LOAN:
+        if self.classed:
+            return True
+        useful = self.greedy.useful
+        if not self._content or useful < self._until or self.taught > TEACHING * useful + LOAN:
             return False
         return conceivable(UNIT * self.greedy.pace, self.greedy.last, joins=True)
 

@@ -124,6 +124,7 @@ class Contest:
         return overhead(more, self._batch_rows, self._joins) if more else 0.0
 
     def conceivable(self, cost: float) -> bool:
+        """Whether two classes could pay in batches like these."""
         return conceivable(cost, self._batch_rows, self._joins)
 
     def batch(self, rows: int) -> None:

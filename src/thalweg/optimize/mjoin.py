@@ -454,7 +454,7 @@ class MJoinGreedy(SingleRoute):
         if best.operators[0] == present.operators[0]:
             return best.operators[:1], ""
         now, then = present.before(best), best.before(present)
-        gain = self._reaching(order) * (now - then)
+        gain = (self._reach((), tuple(order)).fanout if order else 1.0) * (now - then)
         if then < self.alpha * now and gain >= self._upkeep_if_first([*order, *best.operators]):
             names = self.pipeline.names
             return best.operators, (
@@ -467,14 +467,6 @@ class MJoinGreedy(SingleRoute):
         """What indexes may cost that only the order with these operators first needs, and the one in force does not."""
         changed = self.pipeline.closest([*first, *(op for op in self.order if op not in first)])
         return self._upkeep(self.order, changed.operators)
-
-    def _reaching(self, order: Sequence[int]) -> float:
-        """Rows that a tuple has become when it has passed these operators."""
-        rows, visited = 1.0, frozenset[int]()
-        for op in order:
-            rows *= self._belief(visited, op)[0]
-            visited |= {op}
-        return rows
 
     def _reaches(self, order: Sequence[int]) -> list[_Reach]:
         """Every operator that may come next, and every one behind those with the path that leads to it."""

@@ -48,8 +48,6 @@ class Fanouts:
 
     def __init__(self) -> None:
         self.round = 0
-        self._nearest: dict[tuple[Visited, int], Belief] = {}
-        """What stood in for what was never met, until something new is met."""
         self._beliefs: dict[int, dict[Visited, Belief]] = {}
 
     def __iter__(self) -> Iterator[tuple[Visited, int, Belief]]:
@@ -61,7 +59,6 @@ class Fanouts:
         """Take in what became of some rows."""
         if rows <= 0:
             return
-        self._nearest.clear()
         fanout, cost = matches / rows, work / rows
         beliefs = self._beliefs.setdefault(operator, {})
         old = beliefs.get(visited)
@@ -96,17 +93,11 @@ class Fanouts:
         if exact is not None and self.round - exact.at <= STALE:
             return exact
 
-        nearest = self._nearest.get((visited, operator))
-        if nearest is not None:
-            return nearest
-
         def nearness(entry: tuple[Visited, Belief]) -> tuple[bool, bool, int, int]:
             known, belief = entry
             return self.round - belief.at <= STALE, known <= visited, len(known & visited), belief.at
 
-        nearest = max(beliefs.items(), key=nearness)[1]
-        self._nearest[visited, operator] = nearest
-        return nearest
+        return max(beliefs.items(), key=nearness)[1]
 
     def snapshot(self) -> list[Any]:
         return [self.round, [[sorted(v), o, b.fanout, b.work, b.rows, b.at] for v, o, b in self]]
