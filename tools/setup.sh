@@ -12,12 +12,13 @@ if command -v uv >/dev/null 2>&1; then
     [ -x .venv/bin/python ] || uv venv --quiet --python "$python" .venv
     echo "installing what is locked with uv"
     # Compiled once, as pip does: where bytecode may not be written later, each Python process would parse pandas again.
-    uv pip install --quiet --compile-bytecode --python .venv/bin/python -r requirements.lock
+    # The lock is whole, so nothing is resolved: a resolver builds PySpark from its source again, and uv keeps 2 GB of each time.
+    uv pip install --quiet --no-deps --compile-bytecode --python .venv/bin/python -r requirements.lock
     uv pip install --quiet --python .venv/bin/python --no-deps -e .
 else
     [ -x .venv/bin/python ] || "$python" -m venv .venv
     echo "installing what is locked with pip (a few minutes the first time)"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 fi
 
