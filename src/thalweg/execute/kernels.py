@@ -217,6 +217,27 @@ def _loads(bits: int) -> Any:
     return intrinsic(load)
 
 
+def _stores(context: Any, address: Any, value: Any) -> Any:
+    """Writes an integer to an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(int64, int64), generate
+
+
+def _copies(context: Any, target: Any, source: Any) -> Any:
+    """Copies two integers from one address to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target, source = (builder.inttoptr(a, ir.VectorType(ir.IntType(64), 2).as_pointer()) for a in arguments)
+        builder.store(builder.load(source, align=8), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(int64, int64), generate
+
+
 def _ask_for(context: Any, address: Any) -> Any:
     """Asks the memory for what is at an address and does not wait for it. Any address will do."""
 
@@ -233,7 +254,18 @@ def _ask_for(context: Any, address: Any) -> Any:
 
 _load64 = _loads(64)
 _load32 = _loads(32)
+_store64: Any = intrinsic(_stores)
+_copy_two: Any = intrinsic(_copies)
 _prefetch: Any = intrinsic(_ask_for)
+
+
+@njit(inline="always")
+def _copy(target: int, source: int, width: int) -> None:
+    """Copy a row of so many integers. By address: indices of an array may be negative, and would be asked about each time."""
+    for c in range(0, width - 1, 2):
+        _copy_two(target + 8 * c, source + 8 * c)
+    if width & 1:
+        _store64(target + 8 * (width - 1), _load64(source + 8 * (width - 1)))
 
 
 @njit(inline="always")
@@ -341,6 +373,7 @@ def join(
     done, and now and then after it, no further ones are begun if those since the last look took more than `limit` each.
     """
     written, room, width, rows, last = 0, out.shape[0], out.shape[1], partial.shape[0], steps.shape[0] - 1
+    blocks_at, out_at, size_of_row = np.int64(blocks.ctypes.data), np.int64(out.ctypes.data), 8 * width
     step = cursor[AT_STEP]
     while True:
         if stack[step, AT] == stack[step, COUNT]:
@@ -398,9 +431,12 @@ def join(
         s, w, r, matched = stack[step, AT_RUN], stack[step, AT_WILD], stack[step, AT_CANDIDATE], stack[step, MATCHED]
         n, count, work, walked, found = stack[step, AT], stack[step, COUNT], 0, 0, 0
         filled = stack[step + 1, COUNT] if step < last else 0
+        block_at = blocks_at + AHEAD * size_of_row * step
+        next_at = block_at + AHEAD * size_of_row
         full = False
         while n < count:
             j = living[step, n]
+            known = block_at + size_of_row * j
             newest, expiry = block[j, NEWEST], block[j, EXPIRY]
             while s < runs_end:
                 run = first_run + s
@@ -428,23 +464,23 @@ def join(
                             for k in range(pair, pair_end):
                                 if not fits:
                                     break
-                                fits = _load64(row + 8 * pairs[k, 1]) == block[j, pairs[k, 0]]
+                                fits = _load64(row + 8 * pairs[k, 1]) == _load64(known + 8 * pairs[k, 0])
                             if fits:
                                 if step == last:
                                     full = written == room
                                     if full:
                                         break
-                                    target, at = out, written
+                                    target = out_at + size_of_row * written
                                     written += 1
                                 else:
-                                    target, at = blocks[step + 1], filled
+                                    target = next_at + size_of_row * filled
                                     filled += 1
-                                for c in range(width):
-                                    target[at, c] = block[j, c]
-                                target[at, NEWEST], target[at, EXPIRY] = max(newest, time), min(expiry, end)
+                                _copy(target, known, width)
+                                _store64(target + 8 * NEWEST, max(newest, time))
+                                _store64(target + 8 * EXPIRY, min(expiry, end))
                                 for k in range(add, add_end):
-                                    target[at, adds[k, 1]] = _load64(row + 8 * adds[k, 0])
-                                target[at, number] = start + r
+                                    _store64(target + 8 * adds[k, 1], _load64(row + 8 * adds[k, 0]))
+                                _store64(target + 8 * number, start + r)
                                 matched = 1
                                 found += 1
                             work += 1

@@ -185,7 +185,7 @@ class Contest:
 
     def snapshot(self) -> dict[str, Any]:
         return {
-            "cbr": self.cbr.snapshot(), "mesh": self.mesh.snapshot(), 
+            "cbr": self.cbr.snapshot(), "mesh": self.mesh.snapshot(),
             "prices": b64encode(np.ascontiguousarray(self._prices, "<f8").tobytes()).decode(),
             "valid": dict(self._valid), "batch_rows": self._batch_rows,
         }  # fmt: skip
