@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 from thalweg.execute.engine import Engine
-from thalweg.lab import catalogue, cbr, lookups, mesh, star
+from thalweg.lab import catalogue, cbr, lookups, mesh, star, tenstreams
 from thalweg.lab.simulate import order_work
+from thalweg.plan import Operator, Pipeline
 
 
 def test_rates_and_aggregate():
@@ -76,6 +80,48 @@ def test_the_mesh_lab_writes_sp_in_the_best_single_order():
     work = {r["policy"]: r["work"] for r in rows}
     assert list(work) == [mesh.SP, mesh.MR, mesh.QM]
     assert work[mesh.SP] < min(work[mesh.MR], work[mesh.QM])
+
+
+def test_ten_streams_meet_as_often_as_they_say_and_keys_tell_nothing():
+    random = np.random.default_rng(8)
+    streams = tenstreams.draw(partial(mesh.attributes, "poisson"), 20_000, random)
+    assert streams.share == pytest.approx([np.exp(-1), (1 - np.exp(-1)) * np.exp(-1), (1 - np.exp(-1)) ** 2], abs=0.01)
+    s, other = (streams.data[n]["k"].to_numpy() for n in ("s3", "s7"))
+    known = np.isin(s, np.concatenate([t["k"].to_numpy() for n, t in streams.data.items() if n != "s3"]))
+    window = 20_000 / tenstreams.WINDOW
+    for p in range(3):
+        mine = s[known & (streams.part["s3"] == p)]
+        met = np.array([(other == k).sum() for k in mine[:400]]).mean() / window
+        assert met == pytest.approx(streams.fanouts[p, 7], abs=0.08)
+        assert np.corrcoef(s, streams.part["s3"] == p)[0, 1] == pytest.approx(0.0, abs=0.05)
+
+
+def test_ten_streams_know_the_best_orders():
+    streams = tenstreams.Streams(
+        {f"s{i}": None for i in range(4)}, {}, np.array([[1.0, 0.1, 0.8, 1.5], [1.0, 0.9, 0.2, 1.5]]), np.array([0.3, 0.7])
+    )  # fmt: skip
+    pipeline = Pipeline("s0", tuple(Operator(f"s{i}", "stem") for i in (3, 2, 1)))
+
+    def work(order, parts):
+        total = 0.0
+        for p in parts:
+            rows = streams.share[p]
+            for op in order:
+                fanout = streams.fanouts[p, 3 - op]
+                total += rows * (1 + fanout)
+                rows *= fanout
+        return total
+
+    for parts in ([0], [1], [0, 1]):
+        best = min(permutations(range(3)), key=lambda order: work(order, parts))
+        assert streams.best(pipeline, parts).operators == best
+
+
+def test_every_contender_joins_the_same_ten_streams():
+    rows = mesh.joined("poisson", 3000, 9)
+    work = {r["policy"]: r["work"] for r in rows}
+    assert list(work) == [mesh.SP, mesh.MR, mesh.QM, mesh.KNOWS]
+    assert work[mesh.KNOWS] < work[mesh.SP] < min(work[mesh.MR], work[mesh.QM])
 
 
 @pytest.mark.parametrize("group", ["cbr", "mesh"])

@@ -126,6 +126,18 @@ def test_every_search_is_an_event_with_costs_and_tree():
     assert first.before != first.after
 
 
+def test_where_content_told_nothing_the_sample_is_searched_again_as_it_grows():
+    random = np.random.default_rng(22)
+    policy = Mesh(pipeline(4), seed=22, p=0.05, sample=300)
+    drive(policy, random.random((80_000, 4)) < 0.5, {"a": random.random(80_000)})
+    searches = [e.tuples for e in policy.drain() if e.kind == "search"]
+    assert len(searches) >= 5
+    assert searches[3] <= 20_000, "a sample half as large again may show what a smaller one did not"
+    gaps = np.diff(searches[3:])
+    assert len(gaps) <= 3, f"what the whole sample does not show is looked for ever more seldom: {searches}"
+    assert (gaps[1:] > 1.5 * gaps[:-1]).all()
+
+
 def test_profiling_falls_off_where_nothing_changes():
     bits, _, columns = squares(60_000, seed=8)
     done = run("mesh", bits, [1.0] * 3, seed=8, columns=columns)

@@ -7,6 +7,7 @@ from math import log2
 import numpy as np
 import pytest
 
+from thalweg.optimize.meshfind import targets_of
 from thalweg.profile.induce import induce
 
 
@@ -54,6 +55,29 @@ def test_noise_is_not_split_and_unusable_columns_are_not_used():
     y = (x[:, 2] > 0.5).astype(int)
     tree, _ = induce(x, [False] * 6, np.arange(6) != 2, np.eye(2)[y], leaves=2, least=8, freedom=1)
     assert 2 not in tree.attributes()
+
+
+def matches(fanouts: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Levels of the matches of tuples with several stems, as columns: what condensing a join's sample separates."""
+    return targets_of(random.poisson(fanouts).astype(np.int8))
+
+
+def test_matches_with_many_stems_are_split_where_content_tells_and_seldom_by_chance():
+    found = chance = 0
+    for seed in range(40):
+        random = np.random.default_rng([seed, 45])
+        x = random.poisson(1.0, (150, 6)).astype(np.float32)
+        orders = np.array([random.permutation([0.05, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0]) for _ in range(2)])
+        for told in (True, False):
+            part = (x[:, 0] == 0).astype(int) if told else random.integers(0, 2, 150)
+            targets = matches(orders[part], random)
+            tree, _ = induce(
+                x, [False] * 6, np.ones(6, bool), targets, leaves=8, least=8, freedom=targets.shape[1] - 9
+            )  # fmt: skip
+            found += told and tree.test is not None and tree.test.attribute == 0
+            chance += not told and tree.test is not None
+    assert found >= 30, "a price that rises with the rows for each of some thirty parameters finds none of them"
+    assert chance <= 4
 
 
 def test_leaves_are_pure_where_they_can_be():

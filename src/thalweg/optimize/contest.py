@@ -71,7 +71,7 @@ class Contest:
     def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing, rows: float = 1000.0) -> None:
         self.costs = costs
         self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
-        self.mesh = Mesh(pipeline, seed, training=8, budget=150, beside=False)
+        self.mesh = Mesh(pipeline, seed, sample=400, training=8, budget=150, beside=False)
         self.contestants: dict[str, Classed] = {"cbr": self.cbr, "mesh": self.mesh}
         self.mesh.attributes = self.cbr.attributes
         for contestant in self.contestants.values():

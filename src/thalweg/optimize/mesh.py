@@ -45,7 +45,10 @@ from thalweg.profile.visits import Journey, Visits
 FIRST = 100
 """Sampled tuples before the first search."""
 AGAIN, SELDOM = 200, 1600
-"""Further sampled tuples before the next one; twice as many after each search that found nothing, up to so many."""
+"""Further sampled tuples before the next one; twice as many after each search that found nothing, up to so many..."""
+GROWN = 0.5
+"""...but where content told nothing yet, and more tuples may show what fewer did not: as soon as the sample has grown by
+this share."""
 FRESH = 32
 """Sampled tuples that a class wants after a drift."""
 BURST = 0.1
@@ -102,8 +105,8 @@ class Mesh(Classed):
     """
 
     p: float = 0.01
-    sample: int = 400
-    training: int = 12
+    sample: int = 1000
+    training: int = 10
     strategy: str = "ii"
     start: str = "route-driven"
     budget: int = 400
@@ -440,7 +443,8 @@ class Mesh(Classed):
         told_cost = (float(now.mean()), float(after.mean()))
         looked = f"{model.evaluated} solutions of {len(model)} training tuples from {len(bits)} sampled ones"
         if not self._clear(now, after):
-            self._again = min(2 * self._again, SELDOM)
+            full = len(self.reservoir) >= 0.8 * self.sample
+            self._again = min(2 * self._again, SELDOM) if full or len(model) > 1 else int(GROWN * len(bits))
             for k in range(len(self.states)):
                 self._refine(k)
                 self._leave_open(k)

@@ -12,7 +12,7 @@ equality, and it knows no price of a split. Tests compare it with plain exhausti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from thalweg.profile.attributes import Values
 Floats = NDArray[np.float64]
 COARSE = 16
 """Bounds of an ordered attribute that are tried before looking closer."""
+CHANCE = 0.05
+"""How often a split may be found that is none, where splits have a price."""
 MOST_WORDS = 32
 """Values of a category that are tried for equality: the most frequent."""
 
@@ -41,8 +43,8 @@ def induce(
 ) -> tuple[Tree, NDArray[np.int64]]:  # fmt: skip
     """A tree whose leaves are numbered from 0, and the leaf of each row.
 
-    A split must gain (in nats, over all rows) more than `freedom`/2 · ln(rows) + ln(splits tried): the price of its
-    parameters and of having looked for it (BIC). 0: any gain will do.
+    A split must gain more, in nats over all rows, than the best of those tried would by `CHANCE` where nothing is to be
+    found: `by_chance` of the `freedom` parameters that it adds. 0: any gain will do.
 
     >>> x = np.array([[1], [2], [3], [4]], np.float32)
     >>> tree, leaf = induce(x, [False], np.array([True]), np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]]), leaves=4)
@@ -51,8 +53,7 @@ def induce(
     """
     columns = [int(j) for j in np.flatnonzero(usable)]
     root = _Leaf(np.arange(len(values)))
-    price = freedom / 2 * log(max(len(values), 2))
-    _look(root, values, category, columns, targets, least, price if freedom else None)
+    _look(root, values, category, columns, targets, least, freedom)
     open_leaves = [root]
     while len(open_leaves) < leaves:
         best = max(open_leaves, key=lambda leaf: leaf.gain)
@@ -62,7 +63,7 @@ def induce(
         best.sides = (_Leaf(best.rows[holds]), _Leaf(best.rows[~holds]))
         open_leaves.remove(best)
         for side in best.sides:
-            _look(side, values, category, columns, targets, least, price if freedom else None)
+            _look(side, values, category, columns, targets, least, freedom)
             open_leaves.append(side)
     where = np.zeros(len(values), np.int64)
     tree, _ = _numbered(root, 0, where)
@@ -80,7 +81,7 @@ def _numbered(leaf: _Leaf, number: int, where: NDArray[np.int64]) -> tuple[Tree,
 
 def _look(
     leaf: _Leaf, values: Values, category: list[bool], columns: list[int], targets: Floats, least: int,
-    price: float | None,
+    freedom: float,
 ) -> None:  # fmt: skip
     """Find the split of a leaf that gains most."""
     mine = targets[leaf.rows]
@@ -96,8 +97,21 @@ def _look(
         tried += found[0]
         if found[1] > gain + 1e-12:
             gain, test = found[1], found[2]
-    if test is not None and (price is None or gain * log(2) > price + log(max(tried, 1))):
+    if test is not None and (not freedom or gain * log(2) > by_chance(freedom, tried)):
         leaf.gain, leaf.test = gain, test
+
+
+def by_chance(freedom: float, tried: int) -> float:
+    """What the best of so many splits gains where nothing is to be found, in nats, but for a probability of `CHANCE`.
+
+    Twice the gain of one is about chi-squared then; the bound of its tail is Laurent and Massart's, and holds for each of
+    those tried. BIC's price of a parameter rises with the rows, and nine stems with four levels each could never pay it.
+
+    >>> round(by_chance(6, 50), 1), round(by_chance(27, 50), 1)
+    (16.3, 34.1)
+    """
+    doubt = log(max(tried, 1) / CHANCE)
+    return freedom / 2 + sqrt(freedom * doubt) + doubt
 
 
 def _impurity(sums: Floats) -> Floats:
