@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 from thalweg.watch import explain
-from thalweg.watch.summary import summarise
+from thalweg.watch.sankey import sankey
+from thalweg.watch.summary import ClassSummary, summarise
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMES = ["is_attack", "parses", "listed"]
@@ -88,13 +92,26 @@ def test_classes():
 
 def test_classes_as_html_with_a_sankey():
     got = explain.html(classed())
-    assert got.count("<path") == 6
-    assert "<title>parses: 700 in, 70 out</title>" in got
-    assert "proto ≠ udp" in got
-    assert "20 out" not in got.split("<svg")[0]
-    from xml.etree import ElementTree
+    assert got.count('fill-opacity="0.5"') == 2 * 4, "a band for each class from its start to what comes out"
+    assert got.count('fill-opacity="0.15"') == 2 * 3, "and what each operator drops of it"
+    assert "<title>proto ≠ udp: parses, 700 in, 70 out</title>" in got
+    assert "15 out" in got
+    drawn = ElementTree.fromstring(got[got.index("<svg") : got.index("</svg>") + 6])
+    wide, tall = map(float, drawn.attrib["viewBox"].split()[2:])
+    words = [e for e in drawn.iter() if e.tag.endswith("text")]
+    assert len(words) == 2 + 2 + 2 + 2 + 1, "classes, operators at each place, what comes out"
+    assert all(0 <= float(w.attrib["x"]) < wide and 8 <= float(w.attrib["y"]) <= tall for w in words)
+    places = sorted((float(w.attrib["x"]), float(w.attrib["y"])) for w in words)
+    assert all(b[1] - a[1] >= 12 for a, b in pairwise(places) if a[0] == b[0]), "no word is written over another"
 
-    ElementTree.fromstring(got[got.index("<svg") : got.index("</svg>") + 6])
+
+def test_classes_meet_at_the_operators_they_share():
+    came, left = (100, 10, 1), (10, 1, 1)
+    alike = [ClassSummary(label, 0.5, (0, 1, 2), None, 100, came, left) for label in ("a", "b")]
+    drawn = sankey(alike, NAMES)
+    assert drawn.count("<rect") == 2 + 3 + 1
+    assert f"<title>{NAMES[0]}: 200</title>" in drawn
+    assert sankey([replace(c, rows=0) for c in alike], NAMES) == ""
 
 
 def test_routes_of_classes_are_weighed_by_their_rows():

@@ -1,19 +1,42 @@
-"""A Sankey diagram as SVG text: tuples of each class through the operators of its route.
+"""A Sankey diagram as SVG text: tuples of each class through the operators that its route shares with others.
 
-One lane for each class; a band is as thick as the tuples that travel there, and what an operator drops leaves the band
-behind it. Thickness is in one scale for all lanes, so bands can be compared. Colours follow the operators.
+The columns are the classes, the places of the routes from first to last, and what comes out. A bar is an operator at one
+place, as tall as the tuples that come to it; bands are the tuples of one class on their way, in its colour and in one scale
+everywhere; what an operator drops tapers off behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 
 from thalweg.watch.summary import ClassSummary
 from thalweg.watch.svg import short
 
-WIDTH, LANE, GAP, TEXT = 720, 64, 26, 150
+WIDTH, TALL = 820, 230
+FIRST, CLASSES, LAST, BAR = 8, 230, 84, 7
+"""Room left of the first bar, for the names of classes, and right of the last bar; width of a bar."""
+ABOVE, LEAST = 20, 1.0
+"""Room for the name above a bar, and height of what is hardly there."""
+LETTER = 6.2
 COLOURS = ("#3b7dd8", "#d1793b", "#3fa66b", "#b0508f", "#8a7a2d", "#5f63c9", "#c24f4f", "#3f9aa6")
+
+
+@dataclass
+class _Bar:
+    """An operator at one place, a class before it sets out, or what comes out in the end."""
+
+    name: str
+    flows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By class: tuples that come, and of these those that go on."""
+    x: float = 0.0
+    top: float = 0.0
+
+    @property
+    def came(self) -> int:
+        return sum(came for came, _ in self.flows.values())
 
 
 def sankey(classes: Sequence[ClassSummary], names: Sequence[str]) -> str:
@@ -21,41 +44,109 @@ def sankey(classes: Sequence[ClassSummary], names: Sequence[str]) -> str:
     shown = [c for c in classes if c.rows]
     if not shown:
         return ""
-    most = max(c.rows for c in shown)
-    height = len(shown) * (LANE + GAP) + 8
-    parts = []
-    for k, c in enumerate(shown):
-        parts += _lane(c, names, GAP + k * (LANE + GAP), LANE / most)
+    scale = TALL / sum(c.rows for c in shown)
+    columns = _columns(shown, names)
+    height, step = _place(columns, scale)
+    parts: list[str] = []
+    for before, after in pairwise(columns):
+        parts += _bands(before, after, shown, scale)
+    start, *places, end = columns
+    parts += [_bar(bar, scale, _above(bar, _clipped(bar.name), f" {bar.came:,}")) for bar in start]
+    parts += [_bar(bar, scale, _above(bar, short(bar.name, step - 4, LETTER))) for column in places for bar in column]
+    parts += [_bar(bar, scale, _behind(bar, scale)) for bar in end]
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" width="100%" style="max-width:{WIDTH}px" role="img" '
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" width="100%" style="max-width:{WIDTH}px" role="img" '
         f'aria-label="tuples of each class through operators" font-family="sans-serif" font-size="11">{"".join(parts)}</svg>'
     )
 
 
-def _lane(c: ClassSummary, names: Sequence[str], top: float, scale: float) -> list[str]:
-    step = (WIDTH - TEXT - 20) / max(len(c.route), 1)
-    label = c.label if len(c.label) <= 60 else c.label[:57] + "..."
-    parts = [
-        f'<text x="0" y="{top - 8}" fill="currentColor">{escape(label)} <tspan opacity="0.6">{c.rows:,} tuples</tspan></text>'
-    ]
-    came = c.rows
-    for place, op in enumerate(c.route):
-        met, left = c.came[op], c.left[op]
-        x = 10 + place * step
-        colour = COLOURS[op % len(COLOURS)]
-        before, after = max(met * scale, 0.5), max(left * scale, 0.5)
-        title = f"{names[op]}: {met:,} in, {left:,} out"
-        middle = top + LANE / 2
-        parts.append(
-            f'<path d="M{x:.1f},{middle - before / 2:.1f} C{x + step / 2:.1f},{middle - before / 2:.1f} '
-            f"{x + step / 2:.1f},{middle - after / 2:.1f} {x + step:.1f},{middle - after / 2:.1f} "
-            f"V{middle + after / 2:.1f} C{x + step / 2:.1f},{middle + after / 2:.1f} {x + step / 2:.1f},"
-            f'{middle + before / 2:.1f} {x:.1f},{middle + before / 2:.1f} Z" fill="{colour}" fill-opacity="0.55">'
-            f"<title>{escape(title)}</title></path>"
-            f'<text x="{x + 2:.1f}" y="{top + LANE + 10:.1f}" fill="{colour}">{escape(short(names[op], step, 6.5))}</text>'
-        )
-        came = left
-    parts.append(
-        f'<text x="{10 + len(c.route) * step + 6:.1f}" y="{top + LANE / 2 + 4:.1f}" fill="currentColor">{came:,} out</text>'
-    )
+def _columns(classes: Sequence[ClassSummary], names: Sequence[str]) -> list[list[_Bar]]:
+    """Bars by column, in the order in which classes come to them."""
+    columns = [[_Bar(c.label, {k: (c.rows, c.rows)}) for k, c in enumerate(classes)]]
+    for place in range(len(names)):
+        bars: dict[int, _Bar] = {}
+        for k, c in enumerate(classes):
+            op = c.route[place]
+            bars.setdefault(op, _Bar(names[op])).flows[k] = (c.came[op], c.left[op])
+        columns.append(list(bars.values()))
+    out = {k: (c.left[c.route[-1]],) * 2 for k, c in enumerate(classes)}
+    columns.append([_Bar(f"{sum(n for n, _ in out.values()):,} out", out)])
+    return columns
+
+
+def _place(columns: Sequence[Sequence[_Bar]], scale: float) -> tuple[float, float]:
+    """Set bars side by side and below each other, those of a column in the middle; the height of all, and from column to
+    column."""
+    heights = [sum(ABOVE + _tall(bar.came, scale) for bar in column) for column in columns]
+    step = (WIDTH - FIRST - CLASSES - LAST - BAR) / (len(columns) - 2)
+    for place, (column, height) in enumerate(zip(columns, heights, strict=True)):
+        y = (max(heights) - height) / 2
+        for bar in column:
+            bar.x = FIRST + (CLASSES + (place - 1) * step if place else 0.0)
+            bar.top = y + ABOVE
+            y = bar.top + _tall(bar.came, scale)
+    return max(heights) + 8, step
+
+
+def _tall(tuples: float, scale: float) -> float:
+    return max(tuples * scale, LEAST)
+
+
+def _bands(before: Sequence[_Bar], after: Sequence[_Bar], classes: Sequence[ClassSummary], scale: float) -> list[str]:
+    """The tuples that go on from one column to the next, and those that do not."""
+    parts = []
+    entry = {bar.name: bar.top for bar in after}
+    for bar in before:
+        x, y = bar.x + BAR, bar.top
+        for k, (came, left) in bar.flows.items():
+            target = next(b for b in after if k in b.flows)
+            colour, wide = COLOURS[k % len(COLOURS)], target.x - x
+            thick, there = _tall(left, scale), entry[target.name]
+            told = f"{classes[k].label}: {bar.name}, {came:,} in, {left:,} out"
+            parts.append(_band(x, y, wide, there, thick, colour, told))
+            entry[target.name] += thick
+            if came > left:
+                parts.append(_taper(x, y + left * scale, wide, (came - left) * scale, colour, told))
+            y += max(came * scale, thick)
     return parts
+
+
+def _band(x: float, y: float, wide: float, there: float, thick: float, colour: str, told: str) -> str:
+    half, end = x + wide / 2, x + wide
+    return (
+        f'<path d="M{x:.1f},{y:.1f} C{half:.1f},{y:.1f} {half:.1f},{there:.1f} {end:.1f},{there:.1f} V{there + thick:.1f} '
+        f'C{half:.1f},{there + thick:.1f} {half:.1f},{y + thick:.1f} {x:.1f},{y + thick:.1f} Z" fill="{colour}" '
+        f'fill-opacity="0.5"><title>{escape(told)}</title></path>'
+    )
+
+
+def _taper(x: float, y: float, wide: float, thick: float, colour: str, told: str) -> str:
+    tip = y + thick
+    return (
+        f'<path d="M{x:.1f},{y:.1f} Q{x + wide * 0.25:.1f},{y:.1f} {x + wide * 0.4:.1f},{tip:.1f} H{x:.1f} Z" '
+        f'fill="{colour}" fill-opacity="0.15"><title>{escape(told)}</title></path>'
+    )
+
+
+def _clipped(label: str, most: int = 34) -> str:
+    """Both ends of a long label: classes often begin alike and differ in their last test."""
+    return label if len(label) <= most else f"{label[:12]}…{label[13 - most :]}"
+
+
+def _bar(bar: _Bar, scale: float, label: str) -> str:
+    return (
+        f'<rect x="{bar.x:.1f}" y="{bar.top:.1f}" width="{BAR}" height="{_tall(bar.came, scale):.1f}" fill="currentColor" '
+        f'fill-opacity="0.75"><title>{escape(bar.name)}: {bar.came:,}</title></rect>{label}'
+    )
+
+
+def _above(bar: _Bar, name: str, more: str = "") -> str:
+    return (
+        f'<text x="{bar.x:.1f}" y="{bar.top - 5:.1f}" fill="currentColor">{escape(name)}'
+        f'<tspan opacity="0.6">{more}</tspan></text>'
+    )
+
+
+def _behind(bar: _Bar, scale: float) -> str:
+    y = bar.top + _tall(bar.came, scale) / 2 + 4
+    return f'<text x="{bar.x + BAR + 5:.1f}" y="{y:.1f}" fill="currentColor">{escape(bar.name)}</text>'
