@@ -113,6 +113,20 @@ def test_drift_of_one_class_is_followed_and_leaves_the_other_alone():
     assert sum(work[23:]) < 1.1 * class_oracle(bits[23_000:], kind[23_000:])
 
 
+def test_a_drift_that_changes_no_order_is_told_once_and_samples_grow_again():
+    """Fewer pass everywhere from the middle on; the order stays what it was."""
+    random = np.random.default_rng(16)
+    bits = random.random((60_000, 3)) < np.where(
+        (np.arange(60_000) < 30_000)[:, None], [0.3, 0.7, 0.9], [0.1, 0.5, 0.7]
+    )
+    policy = Mesh(pipeline(3), seed=16)
+    drive(policy, bits, {"a": random.random(60_000)})
+    drifts = [e.tuples for e in policy.drain() if e.kind == "drift"]
+    assert 1 <= len(drifts) <= 4
+    assert 30_000 < drifts[0] <= 33_000
+    assert len(policy.reservoir) > 150
+
+
 def test_every_search_is_an_event_with_costs_and_tree():
     bits, _, columns = squares(60_000, seed=7)
     policy = Mesh(pipeline(3), seed=7)

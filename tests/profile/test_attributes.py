@@ -47,6 +47,15 @@ def test_a_sequence_that_turns_round_comes_back():
     assert a.usable.tolist() == [True]
 
 
+def test_times_of_late_tuples_are_left_out_too_and_what_scatters_is_not():
+    random, a = np.random.default_rng(4), Attributes()
+    late = np.arange(200.0) + random.integers(0, 20, 200)
+    gaps = pa.array([None if i % 9 == 0 else float(x) for i, x in enumerate(late)])
+    leaning = np.arange(200.0) + random.integers(0, 400, 200)  # rises a little, and tells much else
+    a.look(pa.record_batch({"ts": late, "gaps": gaps, "down": -late, "leaning": leaning, "one": np.ones(200)}))
+    assert a.usable.tolist() == [False, False, False, True, True]
+
+
 def test_values_are_numbers_nulls_are_nan_and_equal_texts_are_equal():
     a, rows = Attributes(), batch()
     values = a.look(rows)

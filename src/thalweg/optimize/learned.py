@@ -12,7 +12,7 @@ from typing import Any
 from thalweg.optimize.policy import Policy
 from thalweg.plan import Event, Pipeline
 
-FORMAT = 2
+FORMAT = 3
 """Of what the policies of this package write in `snapshot`. Raised whenever one of them writes or reads it otherwise."""
 
 

@@ -46,9 +46,9 @@ FIRST = 100
 """Sampled tuples before the first search."""
 AGAIN, SELDOM = 200, 1600
 """Further sampled tuples before the next one; twice as many after each search that found nothing, up to so many..."""
-GROWN = 0.5
-"""...but where content told nothing yet, and more tuples may show what fewer did not: as soon as the sample has grown by
-this share."""
+GROWN, FULL = 0.5, 0.8
+"""...but where content told nothing, more tuples may show what few did not: until this part of a sample is there, as soon as
+there are so many more, as a share of those that it told nothing of."""
 FRESH = 32
 """Sampled tuples that a class wants after a drift."""
 BURST = 0.1
@@ -323,6 +323,7 @@ class Mesh(Classed):
             self.reservoir.forget(mine)
         state.rates = state.believed()
         state.came, state.left = came, left
+        state.drift.reset()  # or the same change would be found again in every batch, and no sample could grow
         state.wanted = FRESH
         self._again = AGAIN
         self._added = max(self._added, AGAIN - FRESH * sum(s.wanted > 0 for s in self.states))
@@ -443,8 +444,8 @@ class Mesh(Classed):
         told_cost = (float(now.mean()), float(after.mean()))
         looked = f"{model.evaluated} solutions of {len(model)} training tuples from {len(bits)} sampled ones"
         if not self._clear(now, after):
-            full = len(self.reservoir) >= 0.8 * self.sample
-            self._again = min(2 * self._again, SELDOM) if full or len(model) > 1 else int(GROWN * len(bits))
+            early = len(model) == 1 and len(self.reservoir) < FULL * self.sample
+            self._again = int(GROWN * len(bits)) if early else min(2 * max(self._again, AGAIN), SELDOM)
             for k in range(len(self.states)):
                 self._refine(k)
                 self._leave_open(k)

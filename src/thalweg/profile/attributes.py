@@ -1,8 +1,9 @@
 """Attributes: the columns of an input that may tell classes of tuples apart, as numbers that can be compared and counted.
 
 Numbers, dates and truth values become float32; short strings become a code (a hash, exact in float32). Left out are
-columns that only ever rise or fall (timestamps, sequences), long strings, and strings of large domains: content-based
-routing 4.4. That is found on samples, in stream order, and taken back when a later sample says otherwise.
+columns that rise or fall with the stream (timestamps, sequences, also where tuples are late), long strings, and strings of
+large domains: content-based routing 4.4. That is found on samples, in stream order, and taken back when a later sample
+says otherwise.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ LARGEST = 0.5
 """Distinct share of a sample above which a string column counts as a large domain."""
 CLOSE = 8
 """The first samples are looked at closely, then every eighth: what a column is like seldom changes."""
+TREND = 0.9
+"""Correlation with the place in the stream from which on a column rises or falls with it."""
 TELLING = 16
 """Rows of a sample that say something about a column's order or domain."""
 
@@ -90,14 +93,16 @@ class Attributes:
 
     def _note_order(self, j: int, column: NDArray[np.float64]) -> None:
         # Not in float32, which has no room for the steps of timestamps.
+        column = column[~np.isnan(column)]
         steps = np.diff(column)
         rises, falls = int((steps > 0).sum()), int((steps < 0).sum())
-        if rises > 2 and falls > 2:
-            self._mixed[j] += 1
-        elif rises > 2 and not falls:
+        trend = float(np.corrcoef(column, np.arange(len(column)))[0, 1]) if rises > 2 and falls > 2 else 0.0
+        if trend > TREND or (rises > 2 and not falls):
             self._risen[j] += 1
-        elif falls > 2 and not rises:
+        elif trend < -TREND or (falls > 2 and not rises):
             self._fallen[j] += 1
+        elif rises > 2 and falls > 2:
+            self._mixed[j] += 1
 
     def values(self, batch: pa.RecordBatch) -> Values:
         out = np.empty((batch.num_rows, len(self.names)), np.float32)

@@ -3,6 +3,10 @@
 Fed with batch means and their standard errors, it adds up how many errors each lies above (or below) the mean so far,
 less an allowance; when a sum passes the threshold the mean has moved. Noise keeps the sums near 0, a small lasting move
 is found after a while, a large one at once. The price of a false alarm is one re-search, never a wrong answer.
+
+Errors are larger where means move about by more than their own noise without going anywhere: in a join tuples at the end of
+a push meet fewer partners than those at its beginning, push after push. How many times as far as their errors say is
+learned from recent batches, and outlives alarms.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from typing import Any
 
 LEAST = 100.0
 """Values behind the mean before anything is compared with it."""
+RECENT, WILD = 0.1, 36.0
+"""Weight of the newest batch in how far means move about, and the most squared errors that one adds."""
 
 
 class PageHinkley:
@@ -25,6 +31,8 @@ class PageHinkley:
     def __init__(self, allowance: float = 0.5, threshold: float = 8.0) -> None:
         self.allowance = allowance
         self.threshold = threshold
+        self.restless = 1.0
+        """Squared errors that means usually lie from the mean so far: 1 where only noise moves them."""
         self.reset()
 
     def reset(self) -> None:
@@ -36,7 +44,8 @@ class PageHinkley:
         if self.count >= LEAST:
             # By the spread so far: a jump often brings a wider spread with it, which must not hide it.
             unsure = sqrt(self.spread * (1 / count + 1 / self.count)) or 1e-12
-            z = (mean - self.mean) / unsure
+            z = (mean - self.mean) / (unsure * sqrt(self.restless))
+            self.restless = max(self.restless + RECENT * (min(z * z * self.restless, WILD) - self.restless), 1.0)
             self.up = max(0.0, self.up + z - self.allowance)
             self.down = max(0.0, self.down - z - self.allowance)
             moved = max(self.up, self.down) > self.threshold
@@ -47,8 +56,11 @@ class PageHinkley:
         return moved
 
     def snapshot(self) -> dict[str, Any]:
-        return {"count": self.count, "mean": self.mean, "spread": self.spread, "up": self.up, "down": self.down}
+        return {
+            "count": self.count, "mean": self.mean, "spread": self.spread, "up": self.up, "down": self.down,
+            "restless": self.restless,
+        }  # fmt: skip
 
     def restore(self, record: dict[str, Any]) -> None:
         self.count, self.mean, self.spread = record["count"], record["mean"], record["spread"]
-        self.up, self.down = record["up"], record["down"]
+        self.up, self.down, self.restless = record["up"], record["down"], record["restless"]
