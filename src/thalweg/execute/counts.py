@@ -1,4 +1,4 @@
-"""An engine's counts over several lives: what a task added, and the sum of what tasks added.
+"""Counts: of the tuples of each class, and those of an engine over several lives: what a task added, and the sum of it.
 
 An engine without state counts from its birth, in one worker of many: its totals say nothing of the others'. What each
 task added can be summed over all of them. What is there now (rows stored, a watermark) is not summed: the newest holds.
@@ -7,11 +7,30 @@ task added can be summed over all of them. What is there now (rows stored, a wat
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from thalweg.profile.visits import Journey
+
+ByClass = dict[str, list[int]]
+"""For each class of tuples: its rows, then the rows that came to each operator, then those that left it."""
+MOST_CLASSES = 64
+"""Classes that are counted one by one; a plan has a handful."""
 PRESENT = frozenset({"stored", "bytes", "slices", "index bytes", "waiting", "watermark"})
 """Of `Engine.stats()`, what tells of now and not of all that came."""
+
+
+def count_classes(classes: ByClass, journeys: Iterable[Journey], operators: int) -> None:
+    """Add what the rusters of each class met; those without a class are passed over."""
+    for journey in journeys:
+        label = journey.ruster.label
+        if not label or (label not in classes and len(classes) >= MOST_CLASSES):
+            continue
+        counts = classes.setdefault(label, [0] * (2 * operators + 1))
+        counts[0] += journey.rows
+        for v in journey.visits:
+            counts[1 + v.operator] += v.rows_in
+            counts[1 + operators + v.operator] += v.rows_out
 
 
 def since(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

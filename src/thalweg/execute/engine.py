@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError, did_you_mean
 from thalweg.execute import calibrate, kernels
 from thalweg.execute.columns import read, to_arrow
+from thalweg.execute.counts import ByClass, count_classes
 from thalweg.execute.joinfabric import BUFFER, Arrival, JoinFabric
 from thalweg.execute.kernels import KEYS, NEWEST
 from thalweg.execute.keys import plain, plain_type
@@ -83,6 +84,8 @@ class Stage:
     probes: int = 0
     visits: dict[str, list[float]] = field(default_factory=dict)
     """Per operator: rows in, rows out, seconds, work, buckets looked up of that."""
+    classes: ByClass = field(default_factory=dict)
+    """What the tuples of each class met, since that was last asked for."""
     rest: int = 0
     """Batches for which the policy need not be asked: they travel as the last one did."""
     rusters: Sequence[Ruster] = ()
@@ -497,6 +500,7 @@ class Engine:
 
     def _count(self, stage: Stage, visits: Visits) -> None:
         names = stage.pipeline.names
+        count_classes(stage.classes, visits.journeys, len(names))
         for journey in visits.journeys:
             for v in journey.visits:
                 line = stage.visits.setdefault(names[v.operator], [0, 0, 0.0, 0.0, 0])
@@ -739,6 +743,13 @@ class Engine:
     def explain(self) -> dict[str, Explanation]:
         """The routes in force, by input, and why."""
         return {s.input.alias: s.policy.explain() for s in self.stages if s.policy is not None}
+
+    def drain_classes(self) -> dict[str, ByClass]:
+        """What the tuples of each class met since the last call, by input."""
+        met = {s.input.alias: s.classes for s in self.stages}
+        for s in self.stages:
+            s.classes = {}
+        return met
 
     def indexes(self) -> dict[str, IndexView]:
         """The layout in force of each stem; with a tuner, its access patterns and what other layouts would cost."""

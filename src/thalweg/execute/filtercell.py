@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from thalweg.execute.batch import Batch
 from thalweg.execute.chunks import Chunks
+from thalweg.execute.counts import ByClass, count_classes
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
 from thalweg.execute.meter import Meter, clock
 from thalweg.plan import Event, Pipeline, Route, Ruster
-from thalweg.profile.visits import DROPPED, UNTRIED, Journey, Visits
+from thalweg.profile.visits import DROPPED, UNTRIED, Visits
 
 if TYPE_CHECKING:
     from thalweg.optimize.policy import Policy
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 Frozen = Route | Literal["classes"] | None
 """A route for all, or the routes of the classes as they are."""
-MOST_CLASSES = 64
-"""Classes that are counted one by one; a plan has a handful."""
 
 
 @dataclass
@@ -46,8 +45,7 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     sampled: int = 0
     written_calls: list[int] = field(default_factory=list)
-    classes: dict[str, list[int]] = field(default_factory=dict)
-    """For each class of tuples: its rows, then the rows that came to each predicate, then those that left it."""
+    classes: ByClass = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("calls", "extra", "passed", "tried", "held", "written_calls"):
@@ -57,9 +55,8 @@ class Tally:
     def add(self, visits: Visits, kept: int, written: Sequence[int]) -> None:
         self.rows_in += visits.rows
         self.rows_out += kept
+        count_classes(self.classes, visits.journeys, self.predicates)
         for journey in visits.journeys:
-            if journey.ruster.label and (journey.ruster.label in self.classes or len(self.classes) < MOST_CLASSES):
-                self._count(journey)
             for v in journey.visits:
                 self.calls[v.operator] += v.rows_in + v.extra
                 self.extra[v.operator] += v.extra
@@ -67,14 +64,6 @@ class Tally:
                 self.seconds[v.operator] += v.seconds + v.extra_seconds
             if journey.passed is not None and journey.ruster.also == "all":
                 self._compare(journey.passed, written)
-
-    def _count(self, journey: Journey) -> None:
-        n = self.predicates
-        counts = self.classes.setdefault(journey.ruster.label, [0] * (2 * n + 1))
-        counts[0] += journey.rows
-        for v in journey.visits:
-            counts[1 + v.operator] += v.rows_in
-            counts[1 + n + v.operator] += v.rows_out
 
     def _compare(self, passed: np.ndarray[Any, np.dtype[np.int8]], written: Sequence[int]) -> None:
         """Rows tried on everything tell each predicate's own pass rate, and what the written order would have

@@ -315,7 +315,9 @@ def report(engine: Engine, before: Mapping[str, Any] | None = None, **more: Any)
     """What the board hears of one cell and batch. Where counts are not kept with the state, those since `before`: the
     board adds them up."""
     names = {s.input.alias: s.pipeline.names for s in engine.stages}
-    explained = engine.explain()
+    explained, met = engine.explain(), engine.drain_classes()
+    classed = [a for a in explained if len(explained[a].routes) > 1]
+    told = [a for a in classed if a not in engine.frozen or a in engine.pinned_classes]
     return {
         "stage": "cell",
         "batch": batch_number(),
@@ -324,9 +326,21 @@ def report(engine: Engine, before: Mapping[str, Any] | None = None, **more: Any)
         "needed": engine.needed(),
         "routes": {a: engine.frozen.get(a, e.routes[0].route).named(names[a]) for a, e in explained.items()},
         "classes": {
-            a: [[r.label, r.share, r.route.named(names[a])] for r in e.routes]
-            for a, e in explained.items()
-            if len(e.routes) > 1 and (a not in engine.frozen or a in engine.pinned_classes)
+            a: {
+                "operators": names[a],
+                "tree": explained[a].tree,
+                "each": [
+                    {
+                        "label": r.label,
+                        "share": r.share,
+                        "route": list(r.route),
+                        "estimate": r.estimate,
+                        "met": met[a].get(r.label),
+                    }
+                    for r in explained[a].routes
+                ],
+            }
+            for a in told
         },
         "indexes": {a: asdict(v) for a, v in engine.indexes().items()},
         "why": {a: "frozen" if a in engine.frozen else e.why for a, e in explained.items()},

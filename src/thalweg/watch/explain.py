@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from thalweg.watch.sankey import sankey
+from thalweg.watch.classes import Classes
 from thalweg.watch.summary import PredicateSummary, Summary
 
 HEADERS = ("predicate", "runs in", "pass rate", "cost a call", "calls", "as written", "on Spark")
@@ -24,7 +24,8 @@ def text(s: Summary) -> str:
         lines.append(f"{'why':<11} {s.why}")
     if s.to_change:
         lines.append(f"{'to change':<11} {s.to_change}")
-    lines += _classes(s)
+    if s.classes:
+        lines += ["", *_classes(s).text()]
     lines.append("")
     lines += _table(s)
     saved = savings(s)
@@ -33,38 +34,8 @@ def text(s: Summary) -> str:
     return "\n".join(lines)
 
 
-def _classes(s: Summary) -> list[str]:
-    """Each class with its share, its work and its route, and how tuples are told apart."""
-    if not s.classes:
-        return []
-    names = [p.name for p in s.predicates]
-    width = max(len(c.label) for c in s.classes)
-    lines = ["", f"{'class':<{width}}  {'share':>5}  {'work a tuple':>12}  route"]
-    for c in s.classes:
-        work = "–" if c.estimate is None else microseconds(c.estimate)
-        route = " → ".join(names[op] for op in c.route)
-        lines.append(f"{c.label:<{width}}  {c.share:>5.0%}  {work:>12}  {route}")
-    if s.tree:
-        lines += ["", "told apart by", *(f"  {line}" for line in s.tree.splitlines())]
-    return lines
-
-
-def _classes_html(s: Summary, picture: bool) -> str:
-    if not s.classes:
-        return ""
-    names = [p.name for p in s.predicates]
-    rows = "".join(
-        f"<tr><td style='text-align:left'>{escape(c.label)}</td><td>{c.share:.0%}</td>"
-        f"<td>{'–' if c.estimate is None else microseconds(c.estimate)}</td>"
-        f"<td style='text-align:left'>{escape(' → '.join(names[op] for op in c.route))}</td></tr>"
-        for c in s.classes
-    )
-    tree = f"<pre style='margin:.5em 0'>{escape(s.tree)}</pre>" if s.tree else ""
-    drawn = sankey(s.classes, names) if picture else ""
-    return (
-        "<table><thead><tr><th style='text-align:left'>class</th><th>share</th><th>work a tuple</th>"
-        f"<th style='text-align:left'>route</th></tr></thead><tbody>{rows}</tbody></table>{tree}{drawn}"
-    )
+def _classes(s: Summary) -> Classes:
+    return Classes(s.classes, [p.name for p in s.predicates], s.tree, microseconds)
 
 
 def savings(s: Summary) -> str:
@@ -138,8 +109,9 @@ def html(s: Summary, *, picture: bool = True) -> str:
         for k, (route, share) in enumerate(s.routes)
     )  # fmt: skip
     change = f"<div><b>to change</b> {escape(s.to_change)}</div>" if s.to_change else ""
+    classes = _classes(s).html(picture=picture) if s.classes else ""
     return (
         f"<div><h4 style='margin:0'>{escape(s.name)} <small>policy {escape(s.policy)}, {s.rows_in:,} rows in, "
-        f"{s.rows_out:,} out</small></h4>{routes}<div><b>why</b> {escape(s.why)}</div>{change}{_classes_html(s, picture)}"
+        f"{s.rows_out:,} out</small></h4>{routes}<div><b>why</b> {escape(s.why)}</div>{change}{classes}"
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><div>{escape(savings(s))}</div></div>"
     )

@@ -18,8 +18,10 @@ from thalweg.profile.heavy import heavy
 from thalweg.spark.board import JoinEntry, board
 from thalweg.spark.keys import tasks
 from thalweg.watch import report
+from thalweg.watch.classes import Classes
 from thalweg.watch.handle import EVENT_COLUMNS
-from thalweg.watch.joinsummary import JoinSummary, filtering, needed, summarise, window
+from thalweg.watch.joinsummary import JoinSummary, classes, filtering, needed, summarise, window
+from thalweg.watch.sankey import sankey
 
 STAT_COLUMNS = [
     "batch", "cell", "input", "rows in", "late", "stored", "needed", "bytes", "work", "profiling work", "results",
@@ -199,7 +201,11 @@ class JoinHandle:
 
     def explain(self) -> JoinExplanation:
         """How the query is cut and routed, and what it keeps."""
-        return JoinExplanation(text(self._entry, self._reports("pack"), self._newest()))
+        newest = self._newest()
+        found = {i.alias: classes(newest, i.alias) for i in self._entry.query.inputs}
+        return JoinExplanation(
+            text(self._entry, self._reports("pack"), newest), {a: c for a, c in found.items() if c is not None}
+        )
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write all of it as one HTML page that needs nothing else; by default `<name>.html` in the working folder."""
@@ -213,13 +219,24 @@ class JoinHandle:
 
 
 class JoinExplanation(str):
-    """Text that a notebook shows as it is."""
+    """Text that a notebook shows as it is, and below it a picture of the tuples of each class on their routes."""
+
+    classes: Mapping[str, Classes]
+    """By input, where classes of its tuples have routes of their own."""
+
+    def __new__(cls, told: str, classes: Mapping[str, Classes]) -> JoinExplanation:
+        made = super().__new__(cls, told)
+        made.classes = classes
+        return made
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        drawn = "".join(
+            f"<div><b>{escape(alias)}</b>{sankey(c.each, c.operators)}</div>" for alias, c in self.classes.items()
+        )
+        return f"<pre>{escape(str(self))}</pre>{drawn}"
 
 
 def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
@@ -404,9 +421,9 @@ def _routes(cells: list[dict[str, Any]]) -> list[str]:
         shown = "; ".join(r + (f" ({n} of {len(cells)} cells)" if len(counts) > 1 else "") for r, n in counts.items())
         why = next(c["why"][alias] for c in cells if alias in c["why"])
         lines.append(f"route of {alias}  {shown}   {why}")
-        busiest = max(cells, key=lambda c: c["results"] if alias in c.get("classes", {}) else -1)
-        for label, share, route in busiest.get("classes", {}).get(alias, []):
-            lines.append(f"    {share:4.0%}  {label}: {route}")
+        told = classes(cells, alias)
+        if told is not None:
+            lines += [f"    {line}".rstrip() for line in told.text()] + [""]
     return lines
 
 

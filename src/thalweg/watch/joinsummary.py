@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from thalweg.optimize import shares as sharing
+from thalweg.profile.probing import UNIT
 from thalweg.query.query import Input
 from thalweg.spark.board import JoinEntry
-from thalweg.watch.summary import Summary
+from thalweg.watch.classes import Classes
+from thalweg.watch.summary import Summary, class_summary
 from thalweg.watch.summary import summarise as summarise_filters
 
 
@@ -36,6 +38,8 @@ class InputSummary:
     """The probe order that most cells have."""
     filters: Summary | None
     """Its Python predicates, run while packing."""
+    classes: Classes | None
+    """Classes of its tuples that have probe orders of their own, in the cell that made most results of the newest batch."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,27 @@ def _input(entry: JoinEntry, i: Input, packs: list[dict[str, Any]], cells: list[
     return InputSummary(
         i.alias, window(i), i.is_stream, came, sum(c["stats"]["sources"][i.alias]["late"] for c in cells),
         sum(v["stored"] for v in values), needed(entry, cells, i.alias),
-        sum(v["work"] + v["profiling work"] for v in values), route, filters,
+        sum(v["work"] + v["profiling work"] for v in values), route, filters, classes(cells, i.alias),
     )  # fmt: skip
+
+
+def classes(cells: list[dict[str, Any]], alias: str) -> Classes | None:
+    """Those of an input's tuples, as the busiest cell that has any tells of them."""
+    having = [c for c in cells if alias in c["classes"]]
+    if not having:
+        return None
+    told = max(having, key=lambda c: int(c["results"]))["classes"][alias]
+    each = [class_summary(c, c["met"], len(told["operators"])) for c in told["each"]]
+    return Classes(each, told["operators"], told["tree"], probes)
+
+
+def probes(seconds: float) -> str:
+    """Work of joins is in units, whose seconds stand for no clock's.
+
+    >>> probes(3.25 * UNIT)
+    '3.2 probes'
+    """
+    return f"{seconds / UNIT:.1f} probes"
 
 
 def filtering(entry: JoinEntry, packs: list[dict[str, Any]]) -> Summary:

@@ -18,7 +18,7 @@ import pandas as pd
 from thalweg.watch import explain, svg
 from thalweg.watch.explain import brief
 from thalweg.watch.sankey import sankey
-from thalweg.watch.summary import Summary
+from thalweg.watch.summary import ClassSummary
 
 if TYPE_CHECKING:
     from thalweg.watch.handle import QueryHandle
@@ -84,17 +84,17 @@ def _filters(handle: QueryHandle) -> tuple[str, dict[str, Any]]:
     if len(stats):
         stats = stats.assign(x=_moments(stats))
         colours = {n: k for k, n in enumerate(names)}
-        drawn = [_classes(s)] if s.classes else _route_now(stats, names, colours)
+        drawn = [_classes(s.classes, names)] if s.classes else _route_now(stats, names, colours)
         parts += [f"<h2>The {'routes' if s.classes else 'route'} now</h2>", *drawn]
-        parts.append(f"<p>{escape(s.why)}. {escape(s.to_change)}</p>")
+        parts.append(f"<p>{escape('; '.join(filter(None, (s.why, s.to_change))))}.</p>")
         parts += ["<h2>Over time</h2>", *_filter_times(stats, names, handle.events())]
     parts += ["<h2>Predicates</h2>", f"<div class='scroll'>{explain.html(s, picture=False)}</div>"]
     return "".join(parts), facts
 
 
-def _classes(s: Summary, whose: str = "") -> str:
+def _classes(classes: Sequence[ClassSummary], operators: Sequence[str], whose: str = "") -> str:
     """Each class of tuples along its own route."""
-    drawn = sankey(s.classes, [brief(p.name) for p in s.predicates])
+    drawn = sankey(classes, list(map(brief, operators)))
     caption = f"<figcaption>tuples{whose} in the newest batch, each class on its route</figcaption>"
     return f"<figure>{caption}<div class='scroll'>{drawn}</div></figure>" if drawn else ""
 
@@ -190,7 +190,12 @@ def _routes(handle: JoinHandle) -> list[str]:
         stations = [(brief(str(n)), float(c)) for n, c in zip(rows["operator"], rows["came"], strict=True)]
         label = f"tuples of {alias} [{windows[str(alias)]}] in the newest batch: through filters, then stems"
         drawn.append(svg.flow(stations, float(rows["left"].iloc[-1]), label=label))
-    return drawn + [_classes(i.filters, f" of {i.alias}") for i in inputs if i.filters is not None]
+    for i in inputs:
+        if i.filters is not None:
+            drawn.append(_classes(i.filters.classes, [p.name for p in i.filters.predicates], f" of {i.alias}"))
+        if i.classes is not None:
+            drawn.append(_classes(i.classes.each, i.classes.operators, f" of {i.alias}"))
+    return drawn
 
 
 def _layout_times(layouts: pd.DataFrame) -> list[str]:

@@ -2,7 +2,7 @@
 
 The columns are the classes, the places of the routes from first to last, and what comes out. A bar is an operator at one
 place, as tall as the tuples that come to it; bands are the tuples of one class on their way, in its colour and in one scale
-everywhere; what an operator drops tapers off behind it.
+everywhere; what an operator drops tapers off behind it. Where tuples are joined a band may leave wider than it came.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Bar:
 
     name: str
     flows: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By class: tuples that come, and of these those that go on."""
+    """By class: tuples that come, and tuples that go on: fewer, or more where they are joined."""
     x: float = 0.0
     top: float = 0.0
 
@@ -38,14 +38,18 @@ class _Bar:
     def came(self) -> int:
         return sum(came for came, _ in self.flows.values())
 
+    @property
+    def tall(self) -> int:
+        return sum(max(flow) for flow in self.flows.values())
+
 
 def sankey(classes: Sequence[ClassSummary], names: Sequence[str]) -> str:
     """The diagram; empty where no class has met an operator yet."""
     shown = [c for c in classes if c.rows]
     if not shown:
         return ""
-    scale = TALL / sum(c.rows for c in shown)
     columns = _columns(shown, names)
+    scale = TALL / max(sum(bar.tall for bar in column) for column in columns)
     height, step = _place(columns, scale)
     parts: list[str] = []
     for before, after in pairwise(columns):
@@ -77,14 +81,14 @@ def _columns(classes: Sequence[ClassSummary], names: Sequence[str]) -> list[list
 def _place(columns: Sequence[Sequence[_Bar]], scale: float) -> tuple[float, float]:
     """Set bars side by side and below each other, those of a column in the middle; the height of all, and from column to
     column."""
-    heights = [sum(ABOVE + _tall(bar.came, scale) for bar in column) for column in columns]
+    heights = [sum(ABOVE + _tall(bar.tall, scale) for bar in column) for column in columns]
     step = (WIDTH - FIRST - CLASSES - LAST - BAR) / (len(columns) - 2)
     for place, (column, height) in enumerate(zip(columns, heights, strict=True)):
         y = (max(heights) - height) / 2
         for bar in column:
             bar.x = FIRST + (CLASSES + (place - 1) * step if place else 0.0)
             bar.top = y + ABOVE
-            y = bar.top + _tall(bar.came, scale)
+            y = bar.top + _tall(bar.tall, scale)
     return max(heights) + 8, step
 
 
@@ -135,7 +139,7 @@ def _clipped(label: str, most: int = 34) -> str:
 
 def _bar(bar: _Bar, scale: float, label: str) -> str:
     return (
-        f'<rect x="{bar.x:.1f}" y="{bar.top:.1f}" width="{BAR}" height="{_tall(bar.came, scale):.1f}" fill="currentColor" '
+        f'<rect x="{bar.x:.1f}" y="{bar.top:.1f}" width="{BAR}" height="{_tall(bar.tall, scale):.1f}" fill="currentColor" '
         f'fill-opacity="0.75"><title>{escape(bar.name)}: {bar.came:,}</title></rect>{label}'
     )
 
@@ -148,5 +152,5 @@ def _above(bar: _Bar, name: str, more: str = "") -> str:
 
 
 def _behind(bar: _Bar, scale: float) -> str:
-    y = bar.top + _tall(bar.came, scale) / 2 + 4
+    y = bar.top + _tall(bar.tall, scale) / 2 + 4
     return f'<text x="{bar.x + BAR + 5:.1f}" y="{y:.1f}" fill="currentColor">{escape(bar.name)}</text>'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class ClassSummary:
     rows: int
     came: tuple[int, ...]
     left: tuple[int, ...]
-    """Rows that came to each predicate and left it, on the class' own way."""
+    """Rows that came to each operator and left it, on the class' own way."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,15 @@ def summarise(
 def _classes(report: dict[str, Any] | None, predicates: int) -> tuple[ClassSummary, ...]:
     if report is None:
         return ()
-    counted = report["tally"].get("classes", {})
-    out = []
-    for c in report.get("classes", []):
-        counts = counted.get(c["label"], [0] * (2 * predicates + 1))
-        came, left = tuple(counts[1 : 1 + predicates]), tuple(counts[1 + predicates :])
-        out.append(ClassSummary(c["label"], c["share"], tuple(c["route"]), c["estimate"], counts[0], came, left))
-    return tuple(out)
+    met = report["tally"].get("classes", {})
+    return tuple(class_summary(c, met.get(c["label"]), predicates) for c in report.get("classes", []))
+
+
+def class_summary(told: Mapping[str, Any], met: Sequence[int] | None, operators: int) -> ClassSummary:
+    """A class as a worker told of it, with what its tuples met: as `execute.counts.ByClass`, None for nothing."""
+    counts = met or [0] * (2 * operators + 1)
+    came, left = tuple(counts[1 : 1 + operators]), tuple(counts[1 + operators :])
+    return ClassSummary(told["label"], told["share"], tuple(told["route"]), told["estimate"], counts[0], came, left)
 
 
 def _newest(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
