@@ -134,6 +134,7 @@ def test_joins_send_each_kind_along_its_own_probe_order(spark, tmp_path, policy,
     assert set(told.classes) == {"s"}, told
     first = {c.label: told.classes["s"].operators[c.route[0]] for c in told.classes["s"].each}
     assert sorted(first.values()) == ["x", "y"], told
+    assert "route of s  by class" in told
     assert "told apart by" in told
     assert "probes  " in told
     assert all("kind" in label for label in first), "the keys themselves tell nothing"
@@ -141,3 +142,4 @@ def test_joins_send_each_kind_along_its_own_probe_order(spark, tmp_path, policy,
     ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])
     page = tw.query(name).report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "tuples of s in the newest batch, each class on its route" in page
+    assert "tuples of s [RANGE" not in page

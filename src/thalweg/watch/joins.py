@@ -417,7 +417,8 @@ def _routes(cells: list[dict[str, Any]]) -> list[str]:
         counts: dict[str, int] = {}
         for c in cells:
             if alias in c["routes"]:
-                counts[c["routes"][alias]] = counts.get(c["routes"][alias], 0) + 1
+                route = "by class" if alias in c["classes"] else c["routes"][alias]
+                counts[route] = counts.get(route, 0) + 1
         shown = "; ".join(r + (f" ({n} of {len(cells)} cells)" if len(counts) > 1 else "") for r, n in counts.items())
         why = next(c["why"][alias] for c in cells if alias in c["why"])
         lines.append(f"route of {alias}  {shown}   {why}")

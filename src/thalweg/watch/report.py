@@ -186,7 +186,9 @@ def _routes(handle: JoinHandle) -> list[str]:
     drawn = []
     inputs = handle.summary().inputs
     windows = {i.alias: i.window for i in inputs}
-    for alias, rows in handle.flows().groupby("input", sort=False):
+    flows = handle.flows()
+    by_class = [i.alias for i in inputs if i.classes is not None]  # no one route tells where these go
+    for alias, rows in flows[~flows["input"].isin(by_class)].groupby("input", sort=False):
         stations = [(brief(str(n)), float(c)) for n, c in zip(rows["operator"], rows["came"], strict=True)]
         label = f"tuples of {alias} [{windows[str(alias)]}] in the newest batch: through filters, then stems"
         drawn.append(svg.flow(stations, float(rows["left"].iloc[-1]), label=label))
