@@ -1,4 +1,5 @@
-"""Nothing to gain: what `auto` costs where every order is as good as any other and nothing changes.
+"""What `auto` costs where there is nothing to gain: every order is as good as any other, and nothing changes. And what it
+brings where the best order changes every other batch and differs little.
 
 Engines are fed side by side. `written` takes part twice; how far its twin is from 1 tells what the measurement is worth.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.joins.thalweg_runs import side_by_side
-from benchmarks.joins.workloads import WINDOW, Workload, lookups, one_key, steady
+from benchmarks.joins.workloads import WINDOW, Workload, chain, j3, lookups, one_key, star, steady
 
 POLICIES = ("auto", "written", "written")
 TARGET = 1.03
@@ -19,9 +20,11 @@ TARGET = 1.03
 
 @dataclass(frozen=True)
 class Idle:
-    """`auto`, and `written` once more, where there is nothing to gain; `written` = 1."""
+    """`auto`, and `written` once more; `written` = 1."""
 
     what: str
+    changing: bool
+    """Whether there is something to gain after all: the best order changes every other batch."""
     rows: int
     times: list[float]
     """Processor time of `auto`, by passes."""
@@ -36,25 +39,31 @@ class Idle:
         return float(low), float(middle), float(high)
 
 
-def cases(quick: bool) -> list[tuple[str, Workload, int]]:
-    """What it is, the workload, and how many passes."""
+def cases(quick: bool) -> list[tuple[str, bool, Workload, int]]:
+    """What it is, whether it changes, the workload, and how many passes."""
     tuples, passes = (50_000, 2) if quick else (1_000_000, 7)
     return [
-        ("four streams, all linked", steady(tuples // 5, WINDOW, streams=4), 2 * passes + 1),
-        ("four streams, all linked", steady(tuples, WINDOW, streams=4), passes),
-        ("four streams, one key", one_key(tuples // 2), passes),
-        ("a stream and three tables", lookups(tuples), passes),
+        ("four streams, all linked", False, steady(tuples // 5, WINDOW, streams=4), 2 * passes + 1),
+        ("four streams, all linked", False, steady(tuples, WINDOW, streams=4), passes),
+        ("four streams, one key", False, one_key(tuples // 2), passes),
+        ("a stream and three tables", False, lookups(tuples), passes),
+        ("four streams, one key (J3)", True, j3(tuples // 5), passes),
+        ("a star of two streams and three tables", True, star(tuples // 5), passes),
+        ("a star of two streams and three tables", True, star(tuples), passes),
+        ("a chain of six streams", True, chain(tuples // 10), passes),
     ]
 
 
 def measure(quick: bool, tell: Callable[[str], None]) -> list[Idle]:
     found = []
-    for what, w, passes in cases(quick):
+    for what, changing, w, passes in cases(quick):
         side_by_side(w, POLICIES)  # what is compiled or allocated once is not counted
         seconds = np.empty((passes, len(POLICIES)))
         for k in range(passes):
-            tell(f"nothing to gain: {what}, {w.rows:,} rows, pass {k + 1} of {passes}")
+            tell(f"{'little' if changing else 'nothing'} to gain: {what}, {w.rows:,} rows, pass {k + 1} of {passes}")
             seconds[k], work = side_by_side(w, POLICIES, turn=k)
         auto, written, again = seconds.T
-        found.append(Idle(what, w.rows, (auto / written).tolist(), (again / written).tolist(), work[0] / work[1]))
+        found.append(
+            Idle(what, changing, w.rows, (auto / written).tolist(), (again / written).tolist(), work[0] / work[1])
+        )
     return found

@@ -114,8 +114,8 @@ class Report:
         for i in self.idle:
             low, middle, high = i.quartiles
             console.print(
-                f"  nothing to gain, {i.what}, {i.rows:,} rows: auto takes {middle:.3f} ({low:.3f} to {high:.3f}) of the "
-                f"processor time of written, which takes {median(i.control):.3f} of its own"
+                f"  {'little' if i.changing else 'nothing'} to gain, {i.what}, {i.rows:,} rows: auto takes {middle:.3f} "
+                f"({low:.3f} to {high:.3f}) of the processor time of written, which takes {median(i.control):.3f} of its own"
             )
         if self.starts:
             cold, warm = self.starts
@@ -227,20 +227,16 @@ class Report:
         return lines
 
     def _idle(self) -> list[str]:
-        lines = [
+        return [
             "Every order is as good as any other, and nothing changes. Processor time of `auto`, `written` = 1; engines were "
             f"fed side by side, batch by batch, and `written` once more as a control. Target: at most {TARGET:g}.",
             "",
-            "| | rows in | passes | auto, median | quartiles | control, median | probe work of auto, learning included |",
-            "|---|---:|---:|---:|---|---:|---:|",
+            *_beside_written([i for i in self.idle if not i.changing]),
+            "",
+            "Little to gain: the best order changes with every other batch. Measured the same way, no target.",
+            "",
+            *_beside_written([i for i in self.idle if i.changing]),
         ]
-        for i in self.idle:
-            low, middle, high = i.quartiles
-            lines.append(
-                f"| {i.what} | {i.rows:,} | {len(i.times)} | {middle:.3f} | {low:.3f}–{high:.3f} | {median(i.control):.3f} "
-                f"| {i.work:.3f} |"
-            )
-        return lines
 
     def _growth(self) -> list[str]:
         lines = []
@@ -288,3 +284,17 @@ def note_load(into: list[float]) -> None:
 
 
 __all__: Sequence[str] = ("ADAPTED", "LIMIT", "POLARS", "Effort", "Report", "Result", "machine", "note_load")
+
+
+def _beside_written(cases: list[Idle]) -> list[str]:
+    lines = [
+        "| | rows in | passes | auto, median | quartiles | control, median | probe work of auto, learning included |",
+        "|---|---:|---:|---:|---|---:|---:|",
+    ]
+    for i in cases:
+        low, middle, high = i.quartiles
+        lines.append(
+            f"| {i.what} | {i.rows:,} | {len(i.times)} | {middle:.3f} | {low:.3f}–{high:.3f} | {median(i.control):.3f} "
+            f"| {i.work:.3f} |"
+        )
+    return lines
