@@ -171,7 +171,7 @@ def joined(kind: str, tuples: int, seed: int) -> list[dict[str, Value]]:
 
 
 def _joined_trials(quick: bool, seed: int) -> list[Trial]:
-    return _on_both_kinds(joined, *((10_000, 2) if quick else (200_000, 6)), seed)
+    return _on_both_kinds(joined, *((10_000, 2) if quick else (400_000, 6)), seed)
 
 
 ten_streams = Experiment(

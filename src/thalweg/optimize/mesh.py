@@ -7,6 +7,7 @@ what it is handed (meshfind.py) and runs in a thread beside execution; its outco
 How the paper's steps are done here:
 - Training sample: tuples tried on every operator, in a reservoir that forgets exponentially. Condensed by a tree over
   content that separates what operators pass; its leaves are the training tuples, their sampled tuples the densities.
+- Defaults are those of table 1; table 3 has others (100 training tuples, SA-QM, content-driven) for the same experiments.
 - Per-route overhead and the price of a test are constants measured beside (`benchmarks/filters`): a policy reads no
   clock. With the tree of the condensed tuples, tests on the way to a route are known for every partition searched.
 - The classifier is induced again from the routes found; where the condensing tree, pruned, is cheaper, that one is kept.
