@@ -126,22 +126,28 @@ def _times(measured: Measurements, under: str) -> dict[str, Estimate]:
     return {f"QM/{under}": measured.ratio("microseconds", {"policy": QM}, {"policy": under}, data="poisson")}
 
 
+LITTLE_WORSE = Claim(
+    "On uniform data QM is little worse than SP (2.2 %): here within 5 % of its work, sampling included.",
+    lambda m: check.below(_ratio(m, QM, SP, "uniform"), 1.05),
+)
+LESS_WORK = (
+    Claim("On Poisson data QM does less work than SP.", lambda m: check.below(_ratio(m, QM, SP, "poisson"), 1.0)),
+    Claim("On Poisson data QM does less work than MR+CBR.", lambda m: check.below(_ratio(m, QM, MR, "poisson"), 1.0)),
+    Claim("It takes less execution time than SP and MR+CBR, too.",
+          lambda m: check.below(_times(m, SP) | _times(m, MR), 1.0)),
+)  # fmt: skip
+ENGINE_PANELS = (
+    Panel("work", "Buckets and candidates per tuple", "data", "work", "", "per tuple", kind="bars"),
+    Panel("time", "Processor time per tuple", "data", "microseconds", "", "µs", kind="bars"),
+)
+"""Where the join engine runs: what it takes to join a tuple."""
+
 lookup_tables = Experiment(
     name="mesh-tables", title="The same with tables looked up by the join engine", paper=PAPER, section="6.2", figures=(),
     varies="distribution of the attributes", fixed="6 tables of 10,000 rows, 6 attributes, batches of 1,000",
     trials=_looked_up_trials,
-    claims=(
-        Claim("On uniform data QM is little worse than SP (2.2 %): here within 5 % of its work, sampling included.",
-              lambda m: check.below(_ratio(m, QM, SP, "uniform"), 1.05)),
-        Claim("On Poisson data QM does less work than SP.", lambda m: check.below(_ratio(m, QM, SP, "poisson"), 1.0)),
-        Claim("On Poisson data QM does less work than MR+CBR.", lambda m: check.below(_ratio(m, QM, MR, "poisson"), 1.0)),
-        Claim("It takes less execution time than SP and MR+CBR, too.",
-              lambda m: check.below(_times(m, SP) | _times(m, MR), 1.0)),
-    ),
-    panels=(
-        Panel("work", "Buckets and candidates per tuple", "data", "work", "", "per tuple", kind="bars"),
-        Panel("time", "Processor time per tuple", "data", "microseconds", "", "µs", kind="bars"),
-    ),
+    claims=(LITTLE_WORSE, *LESS_WORK),
+    panels=ENGINE_PANELS,
     cast=CAST,
     notes=("Processor time of this machine, measured, of the whole engine.",),
 )  # fmt: skip
@@ -180,18 +186,11 @@ ten_streams = Experiment(
     fixed="10 streams joined on a common key, windows of 2,000 tuples, 3 parts of each stream, batches of 1,000",
     trials=_joined_trials,
     claims=(
-        Claim("On uniform data QM is little worse than SP (2.2 %): here within 5 % of its work, sampling included.",
-              lambda m: check.below(_ratio(m, QM, SP, "uniform"), 1.05)),
+        LITTLE_WORSE,
         Claim("On uniform data QM does better than MR+CBR.", lambda m: check.below(_ratio(m, QM, MR, "uniform"), 1.0)),
-        Claim("On Poisson data QM does less work than SP.", lambda m: check.below(_ratio(m, QM, SP, "poisson"), 1.0)),
-        Claim("On Poisson data QM does less work than MR+CBR.", lambda m: check.below(_ratio(m, QM, MR, "poisson"), 1.0)),
-        Claim("It takes less execution time than SP and MR+CBR, too.",
-              lambda m: check.below(_times(m, SP) | _times(m, MR), 1.0)),
+        *LESS_WORK,
     ),
-    panels=(
-        Panel("work", "Buckets and candidates per tuple", "data", "work", "", "per tuple", kind="bars"),
-        Panel("time", "Processor time per tuple", "data", "microseconds", "", "µs", kind="bars"),
-    ),
+    panels=ENGINE_PANELS,
     cast=(*CAST, KNOWS),
     notes=(
         "SP and `knows` are told the orders; QM and MR+CBR learn while windows fill and the join runs, and all of it is counted.",

@@ -99,18 +99,19 @@ def _tall(tuples: float, scale: float) -> float:
 def _bands(before: Sequence[_Bar], after: Sequence[_Bar], classes: Sequence[ClassSummary], scale: float) -> list[str]:
     """The tuples that go on from one column to the next, and those that do not."""
     parts = []
-    entry = {bar.name: bar.top for bar in after}
+    entry = {id(bar): bar.top for bar in after}
     for bar in before:
         x, y = bar.x + BAR, bar.top
         for k, (came, left) in bar.flows.items():
             target = next(b for b in after if k in b.flows)
             colour, wide = COLOURS[k % len(COLOURS)], target.x - x
-            thick, there = _tall(left, scale), entry[target.name]
-            told = f"{classes[k].label}: {bar.name}, {came:,} in, {left:,} out"
-            parts.append(_band(x, y, wide, there, thick, colour, told))
-            entry[target.name] += thick
+            thick, there = _tall(left, scale), entry[id(target)]
+            label = classes[k].label
+            told = f"{came:,} tuples" if bar.name == label else f"{bar.name}, {came:,} in, {left:,} out"
+            parts.append(_band(x, y, wide, there, thick, colour, f"{label}: {told}"))
+            entry[id(target)] += thick
             if came > left:
-                parts.append(_taper(x, y + left * scale, wide, (came - left) * scale, colour, told))
+                parts.append(_taper(x, y + left * scale, wide, (came - left) * scale, colour, f"{label}: {told}"))
             y += max(came * scale, thick)
     return parts
 
