@@ -18,7 +18,9 @@ if command -v uv >/dev/null 2>&1; then
 else
     [ -x .venv/bin/python ] || "$python" -m venv .venv
     echo "installing what is locked with pip (a few minutes the first time)"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+    # Bytecode apart: pip compiles on one core. Some packages carry templates that are no Python; those don't compile.
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.lock
+    .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null || true
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 fi
 
