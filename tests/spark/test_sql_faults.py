@@ -136,7 +136,7 @@ def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path):
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_killed_twenty_times(spark, tmp_path):
-    assert kill_and_restart(spark, tmp_path, "two streams", kills=20, files=45, seed=32) == 20
+    assert kill_and_restart(spark, tmp_path, "two streams", kills=20, files=64, seed=32) == 20
 
 
 @pytest.mark.long
