@@ -202,10 +202,9 @@ class JoinHandle:
     def explain(self) -> JoinExplanation:
         """How the query is cut and routed, and what it keeps."""
         newest = self._newest()
-        found = {i.alias: classes(newest, i.alias) for i in self._entry.query.inputs}
-        return JoinExplanation(
-            text(self._entry, self._reports("pack"), newest), {a: c for a, c in found.items() if c is not None}
-        )
+        each = {i.alias: classes(newest, i.alias) for i in self._entry.query.inputs}
+        found = {alias: c for alias, c in each.items() if c is not None}
+        return JoinExplanation(text(self._entry, self._reports("pack"), newest, found), found)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write all of it as one HTML page that needs nothing else; by default `<name>.html` in the working folder."""
@@ -239,8 +238,10 @@ class JoinExplanation(str):
         return f"<pre>{escape(str(self))}</pre>{drawn}"
 
 
-def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
-    """The whole explanation."""
+def text(
+    entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, Any]], found: Mapping[str, Classes]
+) -> str:
+    """The whole explanation; `found` are the classes of inputs that have some."""
     kind = "streaming" if entry.streaming else "batch"
     rows_in = sum(p["rows"] for p in packs)
     lines = [
@@ -256,7 +257,7 @@ def text(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, An
             f"silent      {', '.join(quiet)}: nothing came for longer than idle=, the others go on without waiting"
         )
     lines += _indexes(cells)
-    routes = _routes(cells)
+    routes = _routes(cells, found)
     if routes:
         lines += ["", *routes]
     lines += ["", *_predicates(entry)]
@@ -411,7 +412,7 @@ def _indexes(cells: list[dict[str, Any]]) -> list[str]:
     return lines if len(lines) > 1 else []
 
 
-def _routes(cells: list[dict[str, Any]]) -> list[str]:
+def _routes(cells: list[dict[str, Any]], found: Mapping[str, Classes]) -> list[str]:
     lines = []
     for alias in dict.fromkeys(a for c in cells for a in c["routes"]):
         counts: dict[str, int] = {}
@@ -422,9 +423,8 @@ def _routes(cells: list[dict[str, Any]]) -> list[str]:
         shown = "; ".join(r + (f" ({n} of {len(cells)} cells)" if len(counts) > 1 else "") for r, n in counts.items())
         why = next(c["why"][alias] for c in cells if alias in c["why"])
         lines.append(f"route of {alias}  {shown}   {why}")
-        told = classes(cells, alias)
-        if told is not None:
-            lines += [f"    {line}".rstrip() for line in told.text()] + [""]
+        if alias in found:
+            lines += [f"    {line}".rstrip() for line in found[alias].text()] + [""]
     return lines
 
 
