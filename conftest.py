@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-ON_SPARK = ("/tests/spark/", "/tests/demo/", "/tests/query/test_compile", "/tests/benchmarks/")
+ON_SPARK = ("/tests/spark/", "/tests/demo/", "/tests/language/test_compile", "/tests/benchmarks/")
 SLOW = ("test_sql_faults", "test_demo", "test_sql.py", "test_faults", "test_compile", "test_app", "test_examples")
 
 

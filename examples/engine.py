@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from thalweg import Engine
-from thalweg.query.bind import bind
-from thalweg.query.query import Source
+from thalweg.language.bind import bind
+from thalweg.language.query import Source
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("sensor", pa.int64()), ("value", pa.float64())])
 START = datetime(2026, 1, 1)

@@ -13,7 +13,7 @@ import pytest
 import thalweg
 
 ROOT = Path(thalweg.__file__).parent
-ENGINE = ("plan", "profile", "execute", "optimize", "query")
+ENGINE = ("language", "plan", "contract", "profile", "optimize", "state", "execute", "engine")
 FILES = sorted(f for part in ENGINE for f in (ROOT / part).rglob("*.py"))
 
 BLOCKED = """

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from benchmarks.filters.workload import CHUNK, Workload, in_second_half
 from thalweg import optimize
+from thalweg.contract.batch import Batch
 from thalweg.errors import ThalwegError
-from thalweg.execute.batch import Batch
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
 from thalweg.plan import Operator, Pipeline

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from benchmarks.filters.engine import WrongAnswer
 from thalweg import optimize
-from thalweg.execute.batch import Batch
+from thalweg.contract.batch import Batch
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
 from thalweg.plan import Operator, Pipeline

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.filters.engine import WrongAnswer
 from benchmarks.filters.workload import Workload
 from thalweg import optimize
-from thalweg.execute.filtercell import FilterCell
+from thalweg.engine.filtercell import FilterCell
 from thalweg.execute.filters import Filter
 from thalweg.plan import Operator, Pipeline
 

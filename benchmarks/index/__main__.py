@@ -15,8 +15,8 @@ from benchmarks.index.report import markdown, plot
 from benchmarks.joins import thalweg_runs
 from benchmarks.joins.thalweg_runs import Chooser
 from benchmarks.joins.workloads import J_SEEDS, Workload, j, steady
-from thalweg.optimize.amri import PAPER, Amri
-from thalweg.profile.indexprices import RECORDED, Prices
+from thalweg.optimize.indexes.amri import PAPER, Amri
+from thalweg.profile.prices import RECORDED, Prices
 
 HERE = Path(__file__).parent
 WARM_UP = 15_000

@@ -16,15 +16,15 @@ import numpy as np
 
 from benchmarks.joins.thalweg_runs import Chooser, query_of
 from benchmarks.joins.workloads import PHASE, Workload
-from thalweg.execute.engine import Engine
-from thalweg.optimize.layoutcost import Workload as Asked
-from thalweg.optimize.layoutsearch import select
-from thalweg.optimize.tuner import Change, IndexTuner, IndexView
+from thalweg.engine.engine import Engine
+from thalweg.optimize.indexes.layoutcost import Workload as Asked
+from thalweg.optimize.indexes.layoutsearch import select
+from thalweg.optimize.indexes.tuner import Change, IndexTuner, IndexView
 from thalweg.plan import Event
 from thalweg.plan.layout import Layout
-from thalweg.profile.indexprices import Prices
-from thalweg.profile.sria import Sria
-from thalweg.profile.stemfacts import Probe, StemFacts
+from thalweg.profile.patterns.sria import Sria
+from thalweg.profile.patterns.stemfacts import Probe, StemFacts
+from thalweg.profile.prices import Prices
 
 BATCH = 500
 """Milliseconds in a micro-batch: ten for each phase."""

@@ -19,9 +19,9 @@ import json, time
 marks = [time.process_time()]
 import numba, numpy, pandas, pyarrow as pa, pyarrow.compute
 marks.append(time.process_time())
-from thalweg.execute.engine import Engine
-from thalweg.query.bind import bind
-from thalweg.query.query import Source
+from thalweg.engine.engine import Engine
+from thalweg.language.bind import bind
+from thalweg.language.query import Source
 marks.append(time.process_time())
 schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
 streams = {n: Source(schema, "ts") for n in "abc"}

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from benchmarks.joins.measure import WrongAnswer
 from benchmarks.joins.workloads import PHASE, Workload
-from thalweg.execute.batch import Batch
-from thalweg.execute.engine import Engine
-from thalweg.optimize.policy import Policy, SingleRoute
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Policy, SingleRoute
+from thalweg.contract.visits import Visits
+from thalweg.engine.engine import Engine
+from thalweg.language.bind import bind
+from thalweg.language.query import Query, Source
 from thalweg.plan import Pipeline, Route, Ruster
-from thalweg.profile.visits import Visits
-from thalweg.query.bind import bind
-from thalweg.query.query import Query, Source
 
 BATCH = 2_500
 """Milliseconds, hence tuples of each stream, in a micro-batch."""

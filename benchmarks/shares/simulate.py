@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thalweg.execute.placing import Placing
+from thalweg.engine.placing import Placing
 from thalweg.execute.shape import Shape
+from thalweg.language.bind import bind
+from thalweg.language.query import Query, Source
 from thalweg.optimize import shares as sharing
 from thalweg.plan.shares import Shares
-from thalweg.query.bind import bind
-from thalweg.query.query import Query, Source
 
 STREAMS = "abcd"
 EDGES = {

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg import optimize
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Policy
+from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Visits
 from thalweg.errors import DefinitionError, PredicateError
-from thalweg.execute.batch import Batch
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter, NoVerdict
 from thalweg.execute.meter import RecordedMeter, WallMeter
 from thalweg.lab.simulate import travel
-from thalweg.optimize.policy import Policy
 from thalweg.plan import Operator, Pipeline, Route, Ruster
-from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Visits
 from thalweg.testing.filters import FilterCase, Outcome, Refused, filter_cases, make_case, make_pipeline, make_rusters
 from thalweg.testing.joins import Seeded
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thalweg.execute.engine import Engine
+from thalweg.engine.engine import Engine
 from thalweg.lab import catalogue, record
 from thalweg.lab.amri.rivals import AMRI, STATIC, compared, hashed
 from thalweg.lab.amri.streams import MATCHING, PAIRS, sensors, synthetic

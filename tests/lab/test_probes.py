@@ -10,7 +10,7 @@ from thalweg.lab.chapter4.generator import Population
 from thalweg.lab.chapter4.overhead import REPORTED, clocked, counted, raced
 from thalweg.lab.chapter4.probes import ENTRIES, ProbeBench, Stopwatch, TimedAGreedy, tables
 from thalweg.lab.simulate import run
-from thalweg.optimize.agreedy import AGreedy
+from thalweg.optimize.orders.agreedy import AGreedy
 
 SEED = 11
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from thalweg.execute.engine import Engine
+from thalweg.engine.engine import Engine
 from thalweg.lab import catalogue, cbr, lookups, mesh, star, tenstreams
 from thalweg.lab.simulate import order_work
 from thalweg.plan import Operator, Pipeline

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thalweg.execute.batch import Batch
-from thalweg.optimize.agreedy import AGreedy
-from thalweg.optimize.chaos import Chaos
-from thalweg.optimize.policy import Explanation
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Explanation
+from thalweg.contract.visits import Visits
+from thalweg.optimize.orders.agreedy import AGreedy
+from thalweg.optimize.orders.chaos import Chaos
 from thalweg.plan import Plan, Route, Ruster
-from thalweg.profile.visits import Visits
 from thalweg.testing import checks
 from thalweg.testing.conformance import CHECKS
 

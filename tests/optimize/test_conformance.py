@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thalweg import optimize
-from thalweg.optimize.agreedy import AGreedy
+from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.testing import Check, checks
 
 EVERY = [check for name in optimize.names() for check in checks(name)]

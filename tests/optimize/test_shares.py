@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thalweg.execute.placing import Placing, spread
+from thalweg.engine.placing import Placing, spread
 from thalweg.execute.shape import Shape
+from thalweg.language.bind import bind
+from thalweg.language.query import Source
 from thalweg.optimize.shares import choose, for_query
 from thalweg.plan.shares import Shares
-from thalweg.query.bind import bind
-from thalweg.query.query import Source
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "y": pa.int32(), "z": pa.string()})
 SOURCES = {name: Source(SCHEMA, time="ts") for name in ("a", "b", "c", "d")} | {"t": Source(SCHEMA)}

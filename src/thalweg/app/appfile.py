@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from thalweg import optimize
 from thalweg.app.lines import line_of
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.query.inputs import micros
+from thalweg.language.inputs import micros
 
 MODES = ("append", "update", "complete")
 NOW = ("available now", "once")

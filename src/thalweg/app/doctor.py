@@ -110,7 +110,7 @@ def _package(name: str) -> Finding:
 
 def _kernels() -> Finding:
     """Whether compiled kernels can be kept: without a cache each worker compiles them anew."""
-    from thalweg.execute import kernels
+    from thalweg.state import kernels
 
     folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent / "__pycache__")
     try:

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import Row
 
 from thalweg.demo import flights
-from thalweg.execute.placing import Placing
+from thalweg.engine.placing import Placing
 from thalweg.execute.shape import Shape
-from thalweg.execute.stem import write_ipc
-from thalweg.execute.times import Clock, tick_of
+from thalweg.language.bind import bind
+from thalweg.language.query import Source
 from thalweg.optimize import shares as sharing
-from thalweg.query.bind import bind
-from thalweg.query.query import Source
 from thalweg.spark.cell import CellTask, Results, run_batch
 from thalweg.spark.pack import split
+from thalweg.state.stem import write_ipc
+from thalweg.state.times import Clock, tick_of
 
 
 def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "written") -> Iterator[tuple[int, int]]:

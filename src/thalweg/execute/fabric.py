@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.batch import Batch
+from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Visit, Visits
 from thalweg.errors import DefinitionError, PredicateError
-from thalweg.execute.batch import Batch
 from thalweg.execute.filters import Filter, NoVerdict, Rows, Verdict
 from thalweg.execute.meter import Meter, clock
 from thalweg.plan import Pipeline, Ruster
-from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Visit, Visits
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.errors import PredicateError
+from thalweg.language.calls import Kind, python_values
 
-Kind = Literal["row", "arrow", "pandas"]
 Rows = NDArray[np.int64]
 Reader = Callable[[pa.Array], Any]
 
@@ -158,14 +158,6 @@ class Filter:
             f"predicate '{self.name}' returned {what} where True, False or None was expected",
             hint="wrap it: return bool(...)" if self.kind == "row" else "return booleans, for example a comparison",
         )
-
-
-def python_values(array: pa.Array) -> list[Any]:
-    """Column to Python values; numbers without NULLs go through NumPy, several times faster."""
-    t = array.type
-    if array.null_count == 0 and (pa.types.is_integer(t) or pa.types.is_floating(t)):
-        return list(array.to_numpy(zero_copy_only=False).tolist())
-    return list(array.to_pylist())
 
 
 def pandas_values(array: pa.Array) -> Any:

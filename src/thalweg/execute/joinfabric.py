@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.batch import Batch
+from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Trial, Visit
 from thalweg.errors import PredicateError
-from thalweg.execute import kernels
-from thalweg.execute.batch import Batch
-from thalweg.execute.columns import FixedValues, take
 from thalweg.execute.filters import Rows, Verdict
 from thalweg.execute.shape import Leg, Shape, Step
-from thalweg.execute.stem import Stem, StemView
+from thalweg.language.query import Column
 from thalweg.plan import Pipeline, Route, Ruster
-from thalweg.profile.visits import DROPPED, PASSED, UNTRIED, Journey, Trial, Visit
-from thalweg.query.query import Column
+from thalweg.state import kernels
+from thalweg.state.columns import FixedValues, take
+from thalweg.state.stem import Stem, StemView
 
 Ints = NDArray[np.int64]
 TRUST = 1024

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.filters import Filter as Judge
-from thalweg.execute.kernels import EXPIRY, KEYS, NEWEST
-from thalweg.execute.keys import KeyCoder, plain_type
+from thalweg.language.query import Column, Filter, Query, Residual
 from thalweg.plan import Operator, Pipeline
 from thalweg.plan.layout import Pattern
-from thalweg.query.query import Column, Filter, Query, Residual
+from thalweg.state.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.state.keys import KeyCoder, plain_type
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,14 +13,14 @@ from time import process_time
 import numpy as np
 import pyarrow as pa
 
-from thalweg.execute.batch import Batch
-from thalweg.execute.engine import Engine
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Policy, SingleRoute
+from thalweg.engine.engine import Engine
 from thalweg.lab.simulate import best_order
 from thalweg.lab.star import Star
-from thalweg.optimize.policy import Policy, SingleRoute
+from thalweg.language.bind import bind
+from thalweg.language.query import Query, Source
 from thalweg.plan import Pipeline, Route, Ruster
-from thalweg.query.bind import bind
-from thalweg.query.query import Query, Source
 
 SIZE = 10_000
 BATCH = 1000

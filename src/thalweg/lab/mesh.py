@@ -22,10 +22,10 @@ from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Pan
 from thalweg.lab.simulate import best_order, run, timed
 from thalweg.lab.star import Star
 from thalweg.lab.tenstreams import Chooser
-from thalweg.optimize.meshsearch import STARTS, Model, ii_qm, opt_qm, sa_qm
-from thalweg.optimize.routesearch import RouteSearch
+from thalweg.optimize.classes.meshsearch import STARTS, Model, ii_qm, opt_qm, sa_qm
+from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.plan import Operator, Pipeline
-from thalweg.profile.induce import induce
+from thalweg.profile.content.induce import induce
 
 PAPER = "Nehme, Works, Lei, Rundensteiner, Bertino: Multi-route query processing and optimization (2012)"
 SP, MR, QM = "SP", "MR+CBR", "QM"

@@ -17,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg import optimize
-from thalweg.execute.batch import Batch
-from thalweg.optimize.policy import Policy
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Policy
+from thalweg.contract.visits import DROPPED, UNTRIED, Journey, Visit, Visits
 from thalweg.plan import Event, Operator, Pipeline, Ruster
-from thalweg.profile.visits import DROPPED, UNTRIED, Journey, Visit, Visits
 
 PassBits = NDArray[np.bool_]
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thalweg.execute.batch import Batch
+from thalweg.contract.batch import Batch
+from thalweg.contract.visits import Visits
 from thalweg.lab.simulate import best_order, run, travel
-from thalweg.optimize.cbr import CBR
+from thalweg.optimize.classes.cbr import CBR
 from thalweg.plan import Operator, Pipeline
-from thalweg.profile.visits import Visits
 
 TUPLES = 100_000
 Floats = NDArray[np.float64]

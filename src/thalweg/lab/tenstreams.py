@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thalweg.execute.batch import Batch
-from thalweg.execute.engine import Engine
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Policy, SingleRoute
+from thalweg.engine.engine import Engine
 from thalweg.lab.simulate import cheapest
-from thalweg.optimize.policy import Policy, SingleRoute
-from thalweg.optimize.prices import subsets
+from thalweg.language.bind import bind
+from thalweg.language.query import Query, Source
+from thalweg.optimize.classes.routeprices import subsets
 from thalweg.plan import Pipeline, Route, Ruster
-from thalweg.query.bind import bind
-from thalweg.query.query import Query, Source
 
 STREAMS = 10
 WINDOW = 2_000

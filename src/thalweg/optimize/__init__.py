@@ -6,9 +6,9 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from thalweg.contract.policy import Explanation, OperatorView, Policy, RouteView
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.optimize.policy import Explanation, OperatorView, Policy, RouteView
-from thalweg.optimize.prices import has_stems
+from thalweg.optimize.classes.routeprices import has_stems
 from thalweg.plan import Pipeline
 
 GROUP = "thalweg.policies"
@@ -32,8 +32,8 @@ def make(name: str, pipeline: Pipeline, seed: int = 0, **options: Any) -> Policy
     if name not in _registered():
         raise DefinitionError(f"no policy '{name}'", hint=did_you_mean(name, names()))
     if name in ("agreedy", "auto") and has_stems(pipeline):
-        from thalweg.optimize.autojoin import AutoJoin
-        from thalweg.optimize.mjoin import MJoinGreedy
+        from thalweg.optimize.auto.autojoin import AutoJoin
+        from thalweg.optimize.orders.mjoin import MJoinGreedy
 
         joined: Policy = (MJoinGreedy if name == "agreedy" else AutoJoin)(pipeline, seed, **options)
         return joined

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from thalweg.language.query import Query
 from thalweg.plan.shares import Shares
-from thalweg.query.query import Query
 
 
 def choose(classes: Sequence[Sequence[int]], rates: Sequence[float], keys: int, cells: int) -> Shares:

@@ -23,12 +23,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from thalweg.engine.counts import added
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.execute.counts import added
+from thalweg.language.predicate import Predicate
+from thalweg.language.query import Query
 from thalweg.plan import Pipeline
 from thalweg.plan.shares import Shares
-from thalweg.query.predicate import Predicate
-from thalweg.query.query import Query
 from thalweg.spark.control import Control
 
 KEEP_REPORTS = 100_000

@@ -21,16 +21,16 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
+from thalweg.engine.counts import since
+from thalweg.engine.engine import Engine
 from thalweg.errors import CheckpointError
-from thalweg.execute.counts import since
-from thalweg.execute.engine import Engine
-from thalweg.execute.stem import read_ipc, write_ipc
-from thalweg.optimize.tuner import layout_and_tuner
+from thalweg.language.query import Query
+from thalweg.optimize.indexes.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
-from thalweg.query.query import Query
 from thalweg.spark.control import Control
 from thalweg.spark.pack import NOTHING, batch_number
 from thalweg.spark.stopwatch import Stopwatch
+from thalweg.state.stem import read_ipc, write_ipc
 
 RECORD = "thalweg"
 """The part that holds what the cell itself must know: newest times, the query's fingerprint."""

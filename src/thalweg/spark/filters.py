@@ -20,11 +20,11 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from thalweg import optimize
-from thalweg.execute.filtercell import FilterCell
+from thalweg.contract import learned
+from thalweg.engine.filtercell import FilterCell
 from thalweg.execute.filters import Filter
-from thalweg.optimize import learned
+from thalweg.language.predicate import Predicate
 from thalweg.plan import Pipeline, Route
-from thalweg.query.predicate import Predicate
 from thalweg.spark.control import Control
 from thalweg.spark.settle import settle
 from thalweg.spark.values import reader

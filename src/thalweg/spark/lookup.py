@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from thalweg.execute.engine import Engine
+from thalweg.engine.engine import Engine
 from thalweg.spark.cell import CellTask, obey, report
 from thalweg.spark.settle import settle
 

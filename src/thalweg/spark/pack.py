@@ -17,18 +17,18 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from thalweg import optimize
-from thalweg.execute.filtercell import FilterCell
-from thalweg.execute.placing import Placing
+from thalweg.engine.filtercell import FilterCell
+from thalweg.engine.placing import Placing
 from thalweg.execute.shape import Shape
-from thalweg.execute.stem import write_ipc
-from thalweg.execute.times import Clock
+from thalweg.language.query import Query
 from thalweg.plan import Operator, Pipeline, Route
 from thalweg.plan.shares import Shares
-from thalweg.query.query import Query
 from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.settle import settle
 from thalweg.spark.stopwatch import Stopwatch
+from thalweg.state.stem import write_ipc
+from thalweg.state.times import Clock
 
 NOTHING = -(1 << 63)
 PACKED = pa.schema(

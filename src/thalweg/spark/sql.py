@@ -21,17 +21,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
 from thalweg import optimize
+from thalweg.engine.engine import RESULT_TIME
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.execute.engine import RESULT_TIME
 from thalweg.execute.shape import Shape
-from thalweg.execute.stem import write_ipc
-from thalweg.execute.times import tick_of
+from thalweg.language.bind import bind
+from thalweg.language.inputs import StreamInput, TableInput
+from thalweg.language.query import Query, Source
 from thalweg.optimize import shares as sharing
-from thalweg.optimize.tuner import layout_and_tuner
+from thalweg.optimize.indexes.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
-from thalweg.query.bind import bind
-from thalweg.query.inputs import StreamInput, TableInput
-from thalweg.query.query import Query, Source
 from thalweg.spark.board import METRIC, JoinEntry, board
 from thalweg.spark.cell import CellTask, batch_cell
 from thalweg.spark.control import CONF, Control, default_folder
@@ -39,6 +37,8 @@ from thalweg.spark.lookup import LookupTask, looker
 from thalweg.spark.pack import PACKED_DDL, PackTask, packer
 from thalweg.spark.processor import OUT_DDL, CellProcessor
 from thalweg.spark.unpack import unpack
+from thalweg.state.stem import write_ipc
+from thalweg.state.times import tick_of
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"

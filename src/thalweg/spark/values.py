@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql.conversion import ArrowArrayToPandasConversion, ArrowTableToRowsConversion
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType, UserDefinedType
 
-from thalweg.execute.filters import Kind, Reader
+from thalweg.execute.filters import Reader
+from thalweg.language.calls import Kind
 
 
 def reader(kind: Kind, data_type: DataType, timezone: str) -> Reader | None:

@@ -25,13 +25,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg import optimize
-from thalweg.execute.batch import Batch
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Policy
+from thalweg.contract.visits import PASSED, Visits
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter, Rows, Verdict
 from thalweg.execute.meter import RecordedMeter
-from thalweg.optimize.policy import Policy
 from thalweg.plan import Event, Operator, Pipeline, Plan, Ruster
-from thalweg.profile.visits import PASSED, Visits
 from thalweg.testing.filters import make_pipeline, make_rusters
 from thalweg.testing.joins import Seeded
 
@@ -69,7 +69,7 @@ class Check:
 def checks(policy: str | Make) -> Iterator[Check]:
     """All checks for a policy, given by its registered name or by its class.
 
-    >>> from thalweg.optimize.written import Written
+    >>> from thalweg.optimize.orders.written import Written
     >>> sum(check() is None for check in checks(Written)) == len(CHECKS)
     True
     """

@@ -20,8 +20,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from thalweg.execute.batch import Batch
-from thalweg.execute.filters import Filter, Kind
+from thalweg.contract.batch import Batch
+from thalweg.execute.filters import Filter
+from thalweg.language.calls import Kind
 from thalweg.plan import Operator, Pipeline, Purpose, Route, Ruster
 from thalweg.plan.ruster import Also
 from thalweg.testing.joins import Chance, Drawn, Seeded

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from thalweg.query.query import Source, Window
+from thalweg.language.query import Source, Window
 
 Family = Literal["int", "string", "decimal", "date", "double", "boolean", "bytes", "moment"]
 Unit = Literal["s", "ms", "us", "ns"]

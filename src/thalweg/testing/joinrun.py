@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from thalweg.execute.engine import RESULT_TIME, Engine
-from thalweg.optimize.policy import Policy
-from thalweg.optimize.tuner import IndexTuner
+from thalweg.contract.policy import Policy
+from thalweg.engine.engine import RESULT_TIME, Engine
+from thalweg.language.bind import bind
+from thalweg.language.query import Query
+from thalweg.optimize.indexes.tuner import IndexTuner
 from thalweg.plan import Pipeline
 from thalweg.plan.layout import Layout
-from thalweg.query.bind import bind
-from thalweg.query.query import Query
 from thalweg.testing.joincase import UNITS, Advance, CaseSource, JoinCase, Push, Row
 from thalweg.testing.joins import Seeded
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from thalweg.query.query import Window, WindowKind
+from thalweg.language.query import Window, WindowKind
 from thalweg.testing.joincase import (
     COMPARABLE,
     LONG_AGO,

@@ -14,7 +14,7 @@ from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.shape import Shape
 from thalweg.optimize import shares as sharing
 from thalweg.plan import Event, Route
-from thalweg.profile.heavy import heavy
+from thalweg.profile.rates.heavy import heavy
 from thalweg.spark.board import JoinEntry, board
 from thalweg.spark.keys import tasks
 from thalweg.watch import report

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from thalweg.language.query import Input
 from thalweg.optimize import shares as sharing
-from thalweg.profile.probing import UNIT
-from thalweg.query.query import Input
+from thalweg.profile.rates.probing import UNIT
 from thalweg.spark.board import JoinEntry
 from thalweg.watch.classes import Classes
 from thalweg.watch.summary import Summary, class_summary

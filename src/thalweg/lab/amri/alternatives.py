@@ -9,9 +9,9 @@ from thalweg.lab import check
 from thalweg.lab.amri.streams import synthetic
 from thalweg.lab.amri.trial import PAPER, Contender, compare
 from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Panel, Trial, Value
-from thalweg.optimize.amri import ASSESSMENTS
-from thalweg.optimize.migrate import MIGRATIONS
-from thalweg.optimize.schedule import SCHEDULES
+from thalweg.optimize.indexes.amri import ASSESSMENTS
+from thalweg.optimize.indexes.migrate import MIGRATIONS
+from thalweg.optimize.indexes.schedule import SCHEDULES
 
 SOURCE = "Works et al., Optimizing adaptive multi-route query processing via time-partitioned indices (JCSS 2013)"
 OURS = "as Thalweg has it"

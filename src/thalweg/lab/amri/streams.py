@@ -14,8 +14,8 @@ from itertools import combinations, permutations
 import numpy as np
 import pyarrow as pa
 
-from thalweg.query.bind import bind
-from thalweg.query.query import Query, Source
+from thalweg.language.bind import bind
+from thalweg.language.query import Query, Source
 
 PAIRS = tuple(combinations(range(1, 5), 2))
 MATCHING = (0, 1, 2, 2, 1, 0)

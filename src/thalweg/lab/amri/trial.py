@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.execute.engine import Engine
+from thalweg.engine.engine import Engine
 from thalweg.lab.amri.streams import ORDERS, Streams
 from thalweg.lab.experiment import Value
-from thalweg.optimize.amri import PAPER as PAPER
-from thalweg.optimize.amri import Amri
-from thalweg.optimize.tuner import Change
-from thalweg.profile.stemfacts import StemFacts
+from thalweg.optimize.indexes.amri import PAPER as PAPER
+from thalweg.optimize.indexes.amri import Amri
+from thalweg.optimize.indexes.tuner import Change
+from thalweg.profile.patterns.stemfacts import StemFacts
 
 SCOUTED = 100
 """Tuples of a micro-batch, at least: smaller ones have no scouts, and routes would stay as written."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thalweg import optimize
+from thalweg.contract.policy import Policy
 from thalweg.lab import check
 from thalweg.lab.chapter4.contenders import (
     A_GREEDY,
@@ -36,7 +37,6 @@ from thalweg.lab.chapter4.probes import ProbeBench, TimedAGreedy
 from thalweg.lab.estimate import Estimate, estimate
 from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Panel, Trial, Value
 from thalweg.lab.simulate import run
-from thalweg.optimize.policy import Policy
 from thalweg.plan import Plan, Route
 
 REPORTED: dict[str, dict[str, float]] = {

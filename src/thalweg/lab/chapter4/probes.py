@@ -17,19 +17,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thalweg.execute.batch import Batch
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Policy
+from thalweg.contract.visits import Journey, Visits
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
 from thalweg.execute.meter import Meter
 from thalweg.lab.chapter4.generator import Population
 from thalweg.lab.simulate import PassBits
-from thalweg.optimize.agreedy import AGreedy
-from thalweg.optimize.policy import Policy
+from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.plan import Operator, Pipeline
-from thalweg.profile.costs import Costs
-from thalweg.profile.matrix import MatrixView
-from thalweg.profile.visits import Journey, Visits
-from thalweg.profile.window import Bits, ProfileWindow
+from thalweg.profile.rates.costs import Costs
+from thalweg.profile.rates.matrix import MatrixView
+from thalweg.profile.rates.window import Bits, ProfileWindow
 
 ENTRIES = 10_000
 

@@ -1,0 +1,1 @@
+"""One cell: sources, clocks, dispatch, state."""

@@ -1,0 +1,123 @@
+"""What an index costs on this machine: the kernels that run queries, timed on a stem of made-up tuples.
+
+Probes of several layouts differ in how many buckets they walk and how many candidates they meet; a least-squares fit
+of their times gives the prices of a request, a bucket and a candidate. Entering rows by one attribute and by two gives
+those of a hash and an entry, evicting them that of a deletion. Processor time of this thread, the least of a few
+passes; once for each process. Only prices: costs change decisions, never results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from time import thread_time_ns
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.plan.layout import Layout
+from thalweg.profile.prices import Prices
+from thalweg.state import kernels
+from thalweg.state.slice import FOREVER
+from thalweg.state.stem import Stem
+
+Ints = NDArray[np.int64]
+Clock = Callable[[], int]
+"""Nanoseconds."""
+Call = Callable[[Clock], int]
+"""Does something and returns what it took."""
+ROWS = 1 << 13
+"""Of the stem: a window that fits the caches near the core, as those of a cell should."""
+UNITS = 1 << 13
+"""Buckets and candidates of one timed call, about."""
+PASSES = 8
+LAYOUTS = ((13, 0), (11, 0), (9, 0), (7, 0), (9, 4), (8, 5), (7, 4), (7, 6), (6, 7), (5, 8))
+"""Bits of an attribute that the probes know and of one that they do not: 1 to 256 buckets, up to 256 candidates."""
+LEAST = 0.1
+"""Nanoseconds: no price is nothing."""
+
+
+@lru_cache(maxsize=1)
+def measured() -> Prices:
+    """The prices of this process."""
+    return measure()
+
+
+def measure(clock: Clock = thread_time_ns) -> Prices:
+    random = np.random.default_rng(0)
+    cells = np.zeros((ROWS, kernels.KEYS + 2), np.int64)
+    cells[:, kernels.EXPIRY] = 1
+    cells[:, kernels.KEYS :] = random.integers(0, 1 << 62, (ROWS, 2))
+    probes = [_Probing(cells, bits, random) for bits in LAYOUTS]
+    calls: list[Call] = [
+        *(p.call for p in probes), partial(_enter, cells, (12, 0)), partial(_enter, cells, (6, 6)), partial(_evict, cells)
+    ]  # fmt: skip
+    # All in turn, again and again: what disturbs the machine for a moment disturbs one pass of each, not one of them.
+    passes = [[call(clock) for call in calls] for _ in range(PASSES)]
+    *times, one, two, delete = np.min(passes, axis=0)
+    counts = np.array([p.counted for p in probes], float)
+    # By relative error: long calls must not drown the short ones.
+    fitted = np.linalg.lstsq(counts / np.array(times)[:, None], np.ones(len(times)), rcond=None)[0]
+    request, bucket, compare = fitted.tolist()
+    found = {
+        "hash": (two - one) / ROWS, "compare": compare, "bucket": bucket, "insert": (2 * one - two) / ROWS,
+        "delete": delete / ROWS, "request": request - (two - one) / ROWS,
+    }  # fmt: skip
+    return Prices(**{name: max(float(price), LEAST) for name, price in found.items()})
+
+
+class _Probing:
+    """Probes by the first attribute. No key of theirs is stored: every candidate is compared, and none is a result."""
+
+    def __init__(self, cells: Ints, bits: tuple[int, int], random: np.random.Generator) -> None:
+        self.view = _stem(cells, bits).view((0,))
+        each = 2 ** bits[1] + len(cells) / 2 ** bits[0]
+        self.partial = np.zeros((max(int(UNITS / each), 16), kernels.KEYS + 4), np.int64)
+        self.partial[:, kernels.EXPIRY] = FOREVER
+        self.partial[:, kernels.KEYS] = -1 - random.integers(0, 1 << 62, len(self.partial))
+        width, runs = self.partial.shape[1], len(self.view.runs)
+        self.steps = np.array([[*self.view.where, 0, runs, 0, 1, 0, 0, width - 1]])
+        self.pairs, self.adds = np.array([[kernels.KEYS, kernels.KEYS]]), np.empty((0, 2), np.int64)
+        self.out, self.blocks = np.empty((1, width), np.int64), np.empty((1, kernels.AHEAD, width), np.int64)
+        self.candidates = np.empty((1, kernels.AHEAD, runs), np.int64)
+        self.living = np.empty((1, kernels.AHEAD), np.int64)
+        self.counted = (0, 0, 0)
+        """Requests, buckets and candidates of one call."""
+
+    def call(self, clock: Clock) -> int:
+        cursor, stack = np.zeros(kernels.CURSOR, np.int64), np.zeros((1, kernels.STACK), np.int64)
+        tallies = np.zeros((1, kernels.TALLY), np.int64)
+        began = clock()
+        kernels.join(
+            self.partial, self.steps, self.view.runs, self.pairs, self.adds, self.out, cursor, self.blocks,
+            self.candidates, self.living, stack, tallies, 0, 0.0,
+        )  # fmt: skip
+        spent = clock() - began
+        requests, work, buckets = (int(tallies[0, k]) for k in (kernels.ROWS_IN, kernels.WORK, kernels.BUCKETS))
+        self.counted = (requests, buckets, work - buckets)
+        return max(spent, 1)
+
+
+def _stem(cells: Ints, bits: tuple[int, int]) -> Stem:
+    stem = Stem("calibration", 2, {}, length=1, layout=Layout("bits", bits))
+    stem.build(cells, {}, np.arange(len(cells)))
+    return stem
+
+
+def _enter(cells: Ints, bits: tuple[int, int], clock: Clock) -> int:
+    """Time to enter all rows."""
+    heads, divided = 1 << sum(bits), np.array(bits, np.int64)
+    links = np.full(heads + len(cells), -1, np.int32)
+    began = clock()
+    kernels.extend_bits(cells, links, 0, 0, len(cells), 0, heads, divided, kernels.FELL + 1)
+    return clock() - began
+
+
+def _evict(cells: Ints, clock: Clock) -> int:
+    """Time in which all rows go, with their slice."""
+    stem = _stem(cells, (12, 0))
+    began = clock()
+    gone = stem.evict(2)
+    spent = clock() - began
+    assert gone == len(cells)
+    return spent

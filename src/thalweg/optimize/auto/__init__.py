@@ -1,0 +1,1 @@
+"""auto: which of the policies pays."""

@@ -1,0 +1,216 @@
+"""A contest: would classes of tuples pay? `cbr` and `mesh` learn beside the route in force and are judged on new tuples.
+
+Invariant: a tuple is judged before it is learned from. Tuples that are tried on every operator are first priced on the
+routes that each contestant would have sent them along (test, then train), so nobody is judged on what it has seen; the
+prices are paired, and the price of more rusters and tests is added. The simplest that pays wins.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.contract.policy import Explanation, RouteView
+from thalweg.optimize.classes.cbr import CBR
+from thalweg.optimize.classes.classed import Bits, Classed
+from thalweg.optimize.classes.mesh import RUSTER, TEST, Mesh
+from thalweg.optimize.classes.routeprices import has_stems
+from thalweg.plan import Pipeline, Plan
+from thalweg.profile.content.attributes import Values
+from thalweg.profile.rates.costs import Costs
+from thalweg.profile.rates.probing import UNIT, Probing
+
+CLASSED = ("cbr", "mesh")
+"""From simple to elaborate."""
+SINGLE = ("written", "agreedy")
+COLUMNS = {name: k for k, name in enumerate((*SINGLE, *CLASSED))}
+WINDOW = 200
+"""Newest tuples whose prices are kept."""
+FOLLOW = 3e-4
+"""Seconds that observing a batch by class takes."""
+PROBES = 15_000
+"""Units of probe work that one more class of a join is worth in every batch: telling it apart, sending and following it."""
+MOST_OVERHEAD, JOINED = 0.2, 0.35
+"""Share of a tuple's cost that two classes may add before anything is learned about them: they seldom save much more.
+More where tuples join, and a bad order multiplies them."""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Paired prices of tuples: what one plan saves against another per tuple, how sure that is, and what the other costs."""
+
+    mean: float
+    error: float
+    cost: float
+    tuples: int
+
+    def sure(self, least: int, errors: float, share: float) -> bool:
+        return self.tuples >= least and self.mean > max(errors * self.error, share * self.cost)
+
+
+def overhead(more: int, rows: float, joins: bool) -> float:
+    """Seconds per tuple that so many further classes take, in batches of so many rows."""
+    if joins:
+        return PROBES * UNIT * more / rows
+    return (RUSTER * more + FOLLOW) / rows + 2 * TEST
+
+
+def conceivable(cost: float, rows: float, joins: bool) -> bool:
+    """Whether two classes could pay at all where a tuple costs so many seconds."""
+    return overhead(1, rows, joins) < (JOINED if joins else MOST_OVERHEAD) * cost
+
+
+class Contest:
+    """Keeps the contestants and the newest prices."""
+
+    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing, rows: float = 1000.0) -> None:
+        self.costs = costs
+        self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
+        self.mesh = Mesh(pipeline, seed, sample=400, training=8, budget=150, beside=False)
+        self.contestants: dict[str, Classed] = {"cbr": self.cbr, "mesh": self.mesh}
+        self.mesh.attributes = self.cbr.attributes
+        for contestant in self.contestants.values():
+            contestant.costs, contestant.costs_shared = costs, True
+        self._joins = has_stems(pipeline)
+        self._prices: NDArray[np.float64] = np.zeros((0, len(COLUMNS)))
+        self._valid = dict.fromkeys(CLASSED, 0)
+        """Newest prices of a contestant that are of its present classes."""
+        self._batch_rows = rows
+
+    @property
+    def begun(self) -> bool:
+        """Whether anybody has learned anything."""
+        return len(self._prices) > 0
+
+    def classes(self, name: str) -> int:
+        return len(self.contestants[name].plan.routes)
+
+    def enter(
+        self, values: Values, bits: Bits, written: tuple[int, ...], greedy: tuple[int, ...], follows: str = ""
+    ) -> float:
+        """Price the tuples, then let the contestants learn from them. Returns what the plan of `follows`, the
+        contestant in force, saves against the written one per tuple; 0 where none is."""
+        price = self.mesh.prices().each
+        prices = np.empty((len(bits), len(COLUMNS)))
+        prices[:, 0], prices[:, 1] = price(bits, written), price(bits, greedy)
+        # Where the more elaborate is in force, the simpler one has been weighed and found worse.
+        judged = {"mesh": self.contestants["mesh"]} if follows == "mesh" else self.contestants
+        prices[:, COLUMNS["cbr"]] = np.inf
+        for name, contestant in judged.items():
+            for r in contestant.foretell(values):
+                rows = slice(None) if r.rows is None else r.rows
+                prices[rows, COLUMNS[name]] = price(bits[rows], r.route)
+            prices[:, COLUMNS[name]] += self.overhead(name)
+            self._valid[name] = min(self._valid[name] + len(bits), WINDOW)
+        self._prices = np.concatenate([self._prices, prices])[-WINDOW:]
+        before = {name: set(c.plan.routes) for name, c in self.contestants.items()}
+        if "cbr" in judged:
+            self.cbr.consider(values, bits)
+        self.mesh.study(values, bits)
+        self.mesh.settle()
+        for name, contestant in self.contestants.items():
+            if before[name] != set(contestant.plan.routes) or name not in judged:
+                self._valid[name] = 0
+        return float((prices[:, 0] - prices[:, COLUMNS[follows]]).mean()) if follows else 0.0
+
+    def overhead(self, name: str) -> float:
+        """Seconds per tuple of further rusters, of telling classes apart, and of following each of them."""
+        more = self.classes(name) - 1
+        return overhead(more, self._batch_rows, self._joins) if more else 0.0
+
+    def conceivable(self, cost: float) -> bool:
+        """Whether two classes could pay in batches like these."""
+        return conceivable(cost, self._batch_rows, self._joins)
+
+    def batch(self, rows: int) -> None:
+        self._batch_rows += 0.1 * (rows - self._batch_rows)
+
+    def saving(self, name: str, against: str) -> Saving:
+        """What a plan saves against another on the newest tuples, as many as are of its present classes."""
+        count = min([len(self._prices), *(self._valid[n] for n in (name, against) if n in self._valid)])
+        if not count:
+            return Saving(0.0, 0.0, 0.0, 0)
+        newest = self._prices[-count:]
+        difference = newest[:, COLUMNS[against]] - newest[:, COLUMNS[name]]
+        error = sqrt(float((difference**2).sum())) / count
+        return Saving(float(difference.mean()), error, float(newest[:, COLUMNS[against]].mean()), count)
+
+    def winner(self, against: str, least: int, errors: float, share: float) -> str | None:
+        """The simplest contestant with classes that clearly saves; a more elaborate one must clearly save against it."""
+        best = against
+        for name in CLASSED:
+            if self.classes(name) > 1 and self.saving(name, best).sure(least, errors, share):
+                best = name
+        return best if best != against else None
+
+    def explain(self, name: str, plan: Plan) -> Explanation:
+        """As the contestant tells it; with the routes of the plan in force where those are not its newest."""
+        policy = self.contestants[name]
+        told = policy.explain()
+        if dict(policy.plan.routes) == dict(plan.routes):
+            return told
+        equal = 1 / len(plan.routes)
+        return replace(told, routes=tuple(RouteView(label, equal, route) for label, route in plan.routes.items()))
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether classes were looked for and none were found."""
+        return self.mesh.searched and all(self.classes(name) == 1 for name in CLASSED)
+
+    def keen(self, least: int) -> bool:
+        """Whether a contestant has classes that too few new tuples have judged."""
+        return any(self.classes(name) > 1 and self._valid[name] < least for name in CLASSED)
+
+    def settled(self, least: int) -> bool:
+        """Whether the mesh was searched, and enough new tuples have judged what was found."""
+        return self.mesh.searched and not self.keen(least)
+
+    def forget(self, follows: str = "") -> None:
+        """The stream changed: earlier prices and samples say nothing about now."""
+        self._prices = self._prices[:0]
+        self._valid = dict.fromkeys(CLASSED, 0)
+        self.cbr.forget()
+        if follows != "mesh":
+            self.mesh.forget()
+
+    def drain(self) -> None:
+        """Decisions of those who only would have routed are nobody's events."""
+        for contestant in self.contestants.values():
+            contestant.drain()
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "cbr": self.cbr.snapshot(), "mesh": self.mesh.snapshot(),
+            "prices": b64encode(np.ascontiguousarray(self._prices, "<f8").tobytes()).decode(),
+            "valid": dict(self._valid), "batch_rows": self._batch_rows,
+        }  # fmt: skip
+
+    def prior(self) -> dict[str, Any]:
+        """The classes found, without the samples they were found on: a new worker goes on with them and samples anew."""
+        cbr, mesh = self.cbr.snapshot(), self.mesh.snapshot()
+        for sample in ("taken", "through", "squares"):
+            del cbr[sample]
+        del mesh["reservoir"]
+        cbr["S"] = np.round(self.cbr.S, 4).tolist()
+        if not self.cbr.table.used:
+            cbr["S"] = np.zeros((0, 0)).tolist()
+        mesh["attributes"] = None  # those of cbr, which are the same
+        return {
+            "cbr": cbr,
+            "mesh": mesh,
+            "prices": "",
+            "valid": dict.fromkeys(CLASSED, 0),
+            "batch_rows": self._batch_rows,
+        }
+
+    def restore(self, record: dict[str, Any]) -> None:
+        self.cbr.restore(record["cbr"])
+        self.mesh.restore(record["mesh"])
+        self._prices = np.frombuffer(b64decode(record["prices"]), "<f8").reshape(-1, len(COLUMNS)).copy()
+        self._valid = {name: int(n) for name, n in record["valid"].items()}
+        self._batch_rows = record["batch_rows"]

@@ -1,0 +1,1 @@
+"""Classes: a route for each class of rows."""

@@ -1,0 +1,218 @@
+"""Base of the policies with classes of tuples: content-based routing and query mesh.
+
+Invariant: every row of a batch is in one ruster, whatever the content; a row whose class is not known takes the first
+route of the plan. The plan is a class label for each route in force, so a reader of the plan sees the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.contract.batch import Batch
+from thalweg.contract.policy import Explanation, OperatorView, RouteView
+from thalweg.contract.visits import PASSED, UNTRIED, Journey, Visits
+from thalweg.errors import CheckpointError
+from thalweg.optimize.classes.routeprices import MOST, Prices, has_stems
+from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
+from thalweg.profile.content.attributes import Attributes, Values
+from thalweg.profile.rates.costs import Costs
+from thalweg.profile.rates.probing import Probing
+
+Bits = NDArray[np.int8]
+
+
+@dataclass
+class Classed:
+    """A plan of several routes, its events, costs and pass rates. Subclasses classify and learn."""
+
+    pipeline: Pipeline
+    seed: int = 0
+    plan: Plan = field(init=False)
+    tuples: int = field(init=False, default=0)
+    name = "classed"
+
+    def __post_init__(self) -> None:
+        self.plan = Plan.single(self.pipeline.written)
+        self.costs: Costs | Probing = costs_of(self.pipeline)
+        self.attributes = Attributes()
+        self.costs_shared = False
+        """Whether somebody else keeps the costs up to date."""
+        self._random = np.random.default_rng([self.seed, len(self.pipeline)])
+        self._events: list[Event] = []
+        self._shares: dict[str, float] = {}
+        self._tried = np.zeros(len(self.pipeline))
+        self._passed = np.zeros(len(self.pipeline))
+        written = self.pipeline.written.operators
+        self.choice = any(len(self.pipeline.eligible(written[:k])) > 1 for k in range(len(written)))
+        """Whether there is anything to choose: more than one allowed order."""
+
+    # What subclasses give
+
+    def assign(self, batch: Batch) -> list[Ruster]:
+        """The rows of a batch by class, on the routes in force; pure."""
+        raise NotImplementedError
+
+    def work(self, batch: Batch, rest: NDArray[np.bool_] | None) -> list[Ruster]:
+        """Rusters for the rows that are left when others were taken out; for a policy that samples by itself."""
+        raise NotImplementedError
+
+    def foretell(self, values: Values) -> list[Ruster]:
+        """The routes that tuples of this content would take, were there enough of each class; pure."""
+        raise NotImplementedError
+
+    def study(self, values: Values, bits: Bits) -> None:
+        """Learn from tuples that were tried on every operator, with their content."""
+        raise NotImplementedError
+
+    def look(self, sample: Batch) -> Values | None:
+        """The content of sampled tuples; None where it is not the content that was learned."""
+        if len(self.attributes) and not self.attributes.known(sample.data):
+            return None
+        return self.attributes.look(sample.data)
+
+    def observe(self, visits: Visits) -> None:
+        """Learn from what came of the batch; maybe change the plan."""
+        raise NotImplementedError
+
+    def estimate(self, label: str) -> float | None:
+        """Estimated seconds per tuple of a class."""
+        raise NotImplementedError
+
+    def why(self) -> str:
+        raise NotImplementedError
+
+    def tree(self) -> str:
+        """How content is classified, as text; empty with one class."""
+        return ""
+
+    # What they share
+
+    def prices(self) -> Prices:
+        """What tuples cost on an order, as of now."""
+        c = self.costs
+        return Prices(c.per_row) if isinstance(c, Costs) else Prices(c.lookup, c.examined, c.fanout)
+
+    def tally(self, visits: Visits) -> None:
+        """Costs, tuples, shares of classes, unconditional pass rates."""
+        self.tuples += visits.rows
+        if not self.costs_shared:
+            self.costs.observe(visits)
+        keep = 0.5 ** (visits.rows / 20_000)
+        if visits.rows:
+            self._shares = {label: rows * keep for label, rows in self._shares.items()}
+        for journey in visits.journeys:
+            label = journey.ruster.label
+            if label in self.plan.routes:
+                self._shares[label] = self._shares.get(label, 0.0) + journey.rows
+            if journey.passed is not None:
+                forget = 0.5 ** (len(journey.passed) / 2000)
+                self._tried = self._tried * forget + (journey.passed != UNTRIED).sum(axis=0)
+                self._passed = self._passed * forget + (journey.passed == PASSED).sum(axis=0)
+
+    def change(
+        self, routes: Mapping[str, Route], why: str, *, kind: str = "reorder",
+        before: float | None = None, after: float | None = None,
+    ) -> bool:  # fmt: skip
+        """Bring routes in force and record why; nothing happens where they are in force already."""
+        if dict(routes) == dict(self.plan.routes):
+            return False
+        was = self.described()
+        self.plan = self.plan.with_routes(routes)
+        self._shares = {label: n for label, n in self._shares.items() if label in routes}
+        self._events.append(
+            Event(self.name, kind, self.plan.version, self.tuples, was, self.described(), why, before, after)
+        )
+        return True
+
+    def note(self, kind: str, why: str, before: float | None = None, after: float | None = None) -> None:
+        """Record a decision that changed no route."""
+        here = self.described()
+        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, here, here, why, before, after))
+
+    def described(self) -> str:
+        """The plan in one line."""
+        return self.plan.named(self.pipeline.names)
+
+    def shares(self) -> dict[str, float]:
+        """Share of the tuples of each class; even where none was met yet."""
+        known = {label: self._shares.get(label, 0.0) for label in self.plan.routes}
+        whole = sum(known.values())
+        return {label: n / whole if whole else 1 / len(known) for label, n in known.items()}
+
+    def pending(self) -> list[Event]:
+        """Decisions not drained yet."""
+        return list(self._events)
+
+    def drain(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def explain(self) -> Explanation:
+        costs = self.costs.per_row if self.tuples else None
+        shares = self.shares()
+        operators = tuple(
+            OperatorView(
+                name,
+                float(self._passed[i] / self._tried[i]) if self._tried[i] else None,
+                None if costs is None else float(costs[i]),
+            )
+            for i, name in enumerate(self.pipeline.names)
+        )
+        routes = tuple(
+            RouteView(label, shares[label], route, self.estimate(label)) for label, route in self.plan.routes.items()
+        )
+        return Explanation(self.name, self.why(), routes, operators, self.to_change(), self.tree())
+
+    def to_change(self) -> str:
+        return ""
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "policy": self.name,
+            "operators": len(self.pipeline),
+            "routes": [[label, list(route)] for label, route in self.plan.routes.items()],
+            "version": self.plan.version,
+            "tuples": self.tuples,
+            "random": self._random.bit_generator.state,
+            "costs": self.costs.snapshot(),
+            "shares": dict(self._shares),
+            "tried": self._tried.tolist(),
+            "passed": self._passed.tolist(),
+        }
+
+    def restore(self, record: dict[str, Any]) -> None:
+        if record["operators"] != len(self.pipeline):
+            raise CheckpointError(
+                f"the order {record['routes'][0][1]} is not one of the {len(self.pipeline)} operators of '{self.pipeline.stream}'",
+                hint="it was learned by another query",
+            )
+        # Guards may have been added since: what was learned must never bring in a route that is not allowed.
+        routes = {label: self.allowed(order) for label, order in record["routes"]}
+        self.plan = Plan(int(record["version"]), routes)
+        self.tuples = int(record["tuples"])
+        self._random.bit_generator.state = record["random"]
+        self.costs.restore(record["costs"])
+        self._shares = dict(record["shares"])
+        self._tried = np.array(record["tried"], float)
+        self._passed = np.array(record["passed"], float)
+
+    def allowed(self, wish: Sequence[int]) -> Route:
+        return self.pipeline.closest([int(op) for op in wish])
+
+
+def costs_of(pipeline: Pipeline) -> Costs | Probing:
+    """Seconds where all operators are filters, units of work where some join."""
+    return Probing([op.kind == "stem" for op in pipeline.operators]) if has_stems(pipeline) else Costs(len(pipeline))
+
+
+def outcomes(journey: Journey) -> Bits:
+    """What every operator made of profiled tuples: 0 dropped, 1 passed or one match, more matches, UNTRIED."""
+    assert journey.passed is not None
+    if journey.matches is None:
+        return journey.passed
+    return np.where(journey.matches >= 0, np.minimum(journey.matches, MOST), journey.passed).astype(np.int8)

@@ -1,0 +1,186 @@
+"""Find a mesh on a sample: condense it to training tuples, search their partitions, induce the classifier.
+
+Pure in what it is handed, a copy of the sample and prices, so that it can run in a thread beside execution (query mesh
+3: the optimizer works while the executor does; the outcome is taken by one assignment). Condensing is a tree over content
+that separates what operators make of tuples (4.2); its leaves are the training tuples of meshsearch.py.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.optimize.classes import meshsearch
+from thalweg.optimize.classes.routeprices import Bits, Prices
+from thalweg.optimize.classes.routesearch import RouteSearch
+from thalweg.plan import Pipeline, Route
+from thalweg.plan.tree import Tree
+from thalweg.profile.content.attributes import Values
+from thalweg.profile.content.induce import induce
+from thalweg.profile.content.reservoir import packed, unpacked
+
+LEAF = 8
+"""Sampled tuples behind a training tuple, at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A sample and how to search it."""
+
+    pipeline: Pipeline
+    prices: Prices
+    values: Values
+    bits: Bits
+    category: list[bool]
+    usable: NDArray[np.bool_]
+    present: NDArray[np.int64] | None
+    """The class that each sampled tuple has now, to begin from; None: begin from the start solution."""
+    training: int
+    strategy: str
+    start: str
+    budget: int
+    test: float
+    overhead: float
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON values, but for what the query says."""
+        arrays = {name: getattr(self.prices, name) for name in ("costs", "examined", "fill")}
+        plain = {name: None if array is None else array.tolist() for name, array in arrays.items()}
+        names = ("category", "training", "strategy", "start", "budget", "test", "overhead")
+        return plain | {name: getattr(self, name) for name in names} | {
+            "sample": packed(self.values, self.bits),
+            "usable": self.usable.tolist(),
+            "present": None if self.present is None else self.present.tolist(),
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, record: dict[str, Any]) -> Task:
+        costs, examined, fill = (
+            None if record[n] is None else np.array(record[n]) for n in ("costs", "examined", "fill")
+        )
+        assert costs is not None
+        present = None if record["present"] is None else np.array(record["present"], np.int64)
+        return cls(
+            pipeline, Prices(costs, examined, fill), *unpacked(record["sample"], len(pipeline)), record["category"],
+            np.array(record["usable"], np.bool_), present, record["training"], record["strategy"], record["start"],
+            record["budget"], record["test"], record["overhead"],
+        )  # fmt: skip
+
+
+@dataclass(eq=False)
+class Search:
+    """A search beside execution, and after how many batches it is to have ended.
+
+    What it finds depends on the task and the seed alone, so it is begun anew wherever the policy goes on.
+    """
+
+    task: Task
+    seed: list[int]
+    left: int
+    _running: Future[Found] | None = field(default=None, repr=False)
+
+    def begin(self) -> Search:
+        if self._running is None:
+            self._running = _beside().submit(find, self.task, np.random.default_rng(self.seed))
+        return self
+
+    def end(self) -> Found:
+        """What it found; waits for it if need be."""
+        running = self.begin()._running
+        assert running is not None
+        return running.result()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_running": None}
+
+    def record(self) -> dict[str, Any]:
+        return {"task": self.task.record(), "seed": self.seed, "left": self.left}
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, record: dict[str, Any]) -> Search:
+        return cls(Task.of(pipeline, record["task"]), record["seed"], record["left"])
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A mesh: routes and the tree that assigns them."""
+
+    task: Task
+    model: meshsearch.Model
+    routes: list[Route]
+    classifier: Tree
+
+
+@cache
+def _beside() -> ThreadPoolExecutor:
+    """Where searches run that nobody waits for; one at a time, they share the cores with execution."""
+    return ThreadPoolExecutor(1, thread_name_prefix="thalweg-search")
+
+
+def find(task: Task, random: np.random.Generator) -> Found:
+    """Condense, search, induce."""
+    targets = targets_of(task.bits)
+    tree, leaf = induce(
+        task.values, task.category, task.usable, targets,
+        leaves=task.training, least=LEAF, freedom=targets.shape[1] - len(task.pipeline),
+    )  # fmt: skip
+    pieces = [task.bits[leaf == t] for t in range(int(leaf.max()) + 1)]
+    search = RouteSearch(task.pipeline, task.prices)
+    model = meshsearch.Model(search, tree, pieces, test=task.test, overhead=task.overhead)
+    if task.present is None:
+        start = meshsearch.STARTS[task.start](model, random)
+    else:
+        mine = task.present
+        start = meshsearch.numbered([int(np.bincount(mine[leaf == t]).argmax()) for t in range(len(model))])
+    solution = meshsearch.search(task.strategy, model, start, random, task.budget)
+    routes = model.routes(solution)
+    return Found(task, model, routes, _classifier(task, model, solution, leaf, routes))
+
+
+def _classifier(
+    task: Task, model: meshsearch.Model, solution: meshsearch.Solution, leaf: NDArray[np.int64], routes: list[Route]
+) -> Tree:
+    """The cheaper of the condensing tree, pruned, and a tree induced from the routes by information gain."""
+    if len(routes) == 1:
+        return Tree(0)
+    pruned = model.tree.relabelled(dict(enumerate(solution)))
+    if sum(1 for _ in pruned.leaves()) == len(routes):
+        return pruned  # no tree is smaller
+    wanted = np.array(solution)[leaf]
+    induced, where = induce(
+        task.values, task.category, task.usable, np.eye(len(routes))[wanted], leaves=2 * len(routes), least=LEAF
+    )
+    majority = {t: int(np.bincount(wanted[where == t]).argmax()) for t in range(int(where.max()) + 1)}
+
+    def price(tree: Tree) -> float:
+        labels = tree.classify(lambda j: task.values[:, j], len(task.values))
+        return float((by_class(task.bits, labels, routes, task.prices) + model.classifying(tree, labels)).mean())
+
+    return min(pruned, induced.relabelled(majority), key=price)
+
+
+def targets_of(bits: Bits) -> NDArray[np.float64]:
+    """What condensing separates: for each operator a column for dropped and passed; for stems one for each doubling of
+    the matches that occurs.
+
+    >>> targets_of(np.array([[0, 1], [1, 1]], np.int8)).tolist()
+    [[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]
+    """
+    level = np.ceil(np.log2(np.abs(bits.astype(float)) + 1.0)).astype(np.int64)
+    columns = [level == k for k in range(max(int(level.max(initial=1)), 1) + 1)]
+    return np.concatenate([c for c in columns if c.any() or c is columns[0] or c is columns[1]], axis=1).astype(float)
+
+
+def by_class(bits: Bits, labels: NDArray[np.int64], routes: list[Route], prices: Prices) -> NDArray[np.float64]:
+    """Cost of each tuple on the route of its class."""
+    each = np.zeros(len(bits))
+    for k, route in enumerate(routes):
+        mine = labels == k
+        if mine.any():
+            each[mine] = prices.each(bits[mine], route)
+    return each

@@ -1,0 +1,1 @@
+"""Indexes: how the slices of a stem are indexed."""

@@ -1,0 +1,1 @@
+"""Orders: one route for all rows of an input."""

@@ -1,0 +1,1 @@
+"""Content: what the values in a row tell about its cheapest route."""

@@ -1,0 +1,53 @@
+"""A first look: does any attribute tell anything about what any operator makes of a tuple?
+
+Searching for classes takes milliseconds, this a fraction of one: an attribute's values are cut into a few parts of equal
+size, and the share of the variance of an operator's rows (as logarithms, so that one crowded key counts little) that lies
+between parts is compared with what chance gives. What only two attributes together tell (a chessboard) is not seen.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.profile.content.attributes import Values
+
+PARTS = 4
+ERRORS = 5.0
+"""Standard errors above chance that count as telling: there are many attributes and operators to try."""
+
+
+def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating]) -> bool:
+    """Whether one of the usable attributes stands out; `rows[t, o]` is what operator o made of tuple t.
+
+    >>> random = np.random.default_rng(1)
+    >>> values = random.random((100, 3)).astype(np.float32)
+    >>> tells(values, np.ones(3, bool), random.random((100, 2)))
+    False
+    >>> tells(values, np.ones(3, bool), np.stack([values[:, 1] > 0.5, values[:, 0] > 2], axis=1).astype(float))
+    True
+    """
+    count = len(values)
+    if count < 4 * PARTS or not usable.any():
+        return False
+    made = np.log2(np.maximum(rows, 0.0) + 1.0)
+    made = made - made.mean(axis=0)
+    whole = (made**2).sum(axis=0)
+    alive = whole > 1e-9
+    if not alive.any():
+        return False
+    mine = values[:, usable]
+    # Equal values must share a part, or the order of arrival would tell; a part begins at a quantile.
+    cuts = np.sort(mine, axis=0)[[count * k // PARTS for k in range(1, PARTS)]]
+    part = (mine[None, :, :] >= cuts[:, None, :]).sum(axis=0)
+    between = np.zeros((mine.shape[1], made.shape[1]))
+    occupied = np.zeros(mine.shape[1])
+    for k in range(PARTS):
+        inside = (part == k).astype(float)
+        size = inside.sum(axis=0)
+        occupied += size > 0
+        between += (inside.T @ made) ** 2 / np.maximum(size, 1.0)[:, None]
+    share = between[:, alive] / whole[alive]
+    spare = np.maximum(occupied - 1, 0.0)
+    bound = (spare + ERRORS * np.sqrt(2 * np.maximum(spare, 1.0))) / (count - 1)
+    return bool((share > bound[:, None]).any())

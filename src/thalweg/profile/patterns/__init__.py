@@ -1,0 +1,1 @@
+"""Access patterns: which join attributes probes know, and how evenly values spread."""

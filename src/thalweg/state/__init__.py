@@ -1,0 +1,1 @@
+"""What is kept: tuples in slices, their keys and indexes."""

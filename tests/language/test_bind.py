@@ -1,0 +1,131 @@
+"""The binder's values: what text fixtures can't show."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from thalweg.errors import DefinitionError, QueryError
+from thalweg.language import Column, Source
+from thalweg.language.bind import bind
+
+Functions = dict[str, Callable[..., Any]]
+
+
+def steep(x: int) -> bool:
+    return x > 2
+
+
+@pytest.fixture
+def pair() -> dict[str, Source]:
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int32(), "x": pa.int32()})
+    return {"s": Source(schema, time="ts", unit="us", lateness=5), "r": Source(schema, time="ts")}
+
+
+def test_output_says_what_it_needs(pair: dict[str, Source]) -> None:
+    q = bind("SELECT a.x + b.x + a.k AS t, b.k FROM s [NOW] a, r [NOW] b WHERE a.k = b.k", pair)
+    assert q.output[0].needs == (Column("a", "x"), Column("b", "x"), Column("a", "k"))
+    assert q.output[0].column is None
+    assert q.output[1].column == Column("b", "k")
+
+
+def test_source_reaches_the_input(pair: dict[str, Source]) -> None:
+    q = bind("SELECT a.x FROM s [NOW] a, r [NOW] b WHERE a.k = b.k", pair)
+    assert q.input("a").spec is pair["s"]
+    assert [i.source for i in q.streams] == ["s", "r"]
+
+
+def test_query_survives_pickling_with_its_predicates(pair: dict[str, Source]) -> None:
+    text = "SELECT a.x FROM s [NOW] a, r [NOW] b WHERE a.k = b.k AND a.x < b.x AND steep(a.x) AND b.x % 2 = 1"
+    q = bind(text, pair, {"steep": steep})
+    again = pickle.loads(pickle.dumps(q))
+    assert again == q
+    arrays = {"x": pa.array([1, 3, None, 4], pa.int32())}
+    assert again.filters[1].evaluate(arrays).to_pylist() == [True, True, None, False]
+    # A None is handed to the function as it is; steep can't take it.
+    assert again.filters[0].evaluate({"x": pa.array([1, 3], pa.int32())}).to_pylist() == [False, True]
+    sides = {Column("a", "x"): pa.array([1, 2], pa.int32()), Column("b", "x"): pa.array([2, 2], pa.int32())}
+    assert again.residuals[0].evaluate(sides).to_pylist() == [True, False]
+
+
+def test_functions_are_kept_as_they_are(pair: dict[str, Source]) -> None:
+    limit = 2
+
+    def closure(x: int) -> bool:
+        return x > limit
+
+    q = bind("SELECT x FROM s WHERE closure(x)", pair, {"closure": closure, "unused": steep})
+    assert q.functions == {"closure": closure}
+
+
+def test_false_constant_keeps_nothing(pair: dict[str, Source]) -> None:
+    q = bind("SELECT x FROM s WHERE 1 > 2", pair)
+    (only,) = q.filters
+    assert only.input == "s"
+    assert only.columns == ("ts",)
+    assert only.evaluate is not None
+    assert only.evaluate({"ts": pa.array([1, 2, 3])}).to_pylist() == [False] * 3
+
+
+def test_implied_filter_compares_in_the_type_of_the_class() -> None:
+    schema = pa.schema({"ts": pa.int64(), "small": pa.int8(), "large": pa.int64()})
+    q = bind("SELECT 1 FROM s [NOW] a, s [NOW] b WHERE a.small = b.large AND b.large = a.large",
+             {"s": Source(schema, time="ts")})  # fmt: skip
+    (implied,) = q.filters
+    assert implied.evaluate is not None
+    arrays = {"small": pa.array([1, 2, None], pa.int8()), "large": pa.array([1, 258, None], pa.int64())}
+    assert implied.evaluate(arrays).to_pylist() == [True, False, None]
+
+
+def test_exact_names_win_over_case() -> None:
+    schema = pa.schema({"Id": pa.int64(), "id": pa.int64()})
+    q = bind("SELECT id, Id FROM t", {"t": Source(schema)})
+    assert [o.column for o in q.output] == [Column("t", "id"), Column("t", "Id")]
+
+
+def test_dictionary_columns_are_texts() -> None:
+    schema = pa.schema({"c": pa.dictionary(pa.int32(), pa.string())})
+    q = bind("SELECT c FROM t WHERE upper(c) LIKE 'A_%'", {"t": Source(schema)})
+    array = pa.array(["ab", "a", None, "xa"]).dictionary_encode()
+    assert q.filters[0].evaluate is not None
+    assert q.filters[0].evaluate({"c": array}).to_pylist() == [True, False, None, False]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (Source(pa.schema({"a": pa.int64()}), time="b"), "no column 'b' to tell the time"),
+        (Source(pa.schema({"a": pa.string()}), time="a"), "is string"),
+        (Source(pa.schema([])), "has no columns"),
+        ("a frame", "no Source but a str"),
+    ],
+)
+def test_bad_sources_are_named(source: Any, said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        bind("SELECT * FROM s", {"s": source})
+
+
+def test_bad_functions_are_named(pair: dict[str, Source]) -> None:
+    with pytest.raises(DefinitionError, match="'f' is no function"):
+        bind("SELECT x FROM s", pair, {"f": 3})  # type: ignore[dict-item]
+    with pytest.raises(QueryError, match="can't be called 'select'"):
+        bind("SELECT x FROM s", pair, {"select": steep})
+    with pytest.raises(QueryError, match="a query is text"):
+        bind(3, pair)  # type: ignore[arg-type]
+
+
+def test_case_of_duplicate_columns_is_an_error_only_when_used() -> None:
+    schema = pa.schema([("a", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
+    assert [o.name for o in bind("SELECT b FROM t", {"t": Source(schema)}).output] == ["b"]
+    with pytest.raises(QueryError, match="ambiguous"):
+        bind("SELECT a FROM t", {"t": Source(schema)})
+
+
+def test_types_that_arrow_can_not_compare_are_left_to_spark() -> None:
+    schema = pa.schema({"a": pa.month_day_nano_interval(), "b": pa.list_(pa.int32()), "c": pa.time64("us")})
+    q = bind("SELECT 1 FROM t WHERE a = a AND b = b AND c < c AND c IS NULL", {"t": Source(schema)})
+    assert [f.evaluate is None for f in q.filters] == [True, True, True, False]

@@ -1,0 +1,64 @@
+"""Queries and what becomes of them, as text: fixtures/*.sql hold pairs of a query and what is understood or said.
+
+After a wanted change: `python tests/query/test_fixtures.py` writes what the code says now; read the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thalweg.errors import QueryError
+from thalweg.language import Source
+from thalweg.language.bind import bind
+from thalweg.language.render import rendered
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def cases(path: Path) -> list[tuple[str, str, str, str]]:
+    """Name, query, gives or fails, what."""
+    found = []
+    for block in re.split(r"^-- case: ", path.read_text(), flags=re.M)[1:]:
+        name, _, body = block.partition("\n")
+        sql, verdict, what = re.split(r"^-- (gives|fails)\n", body, flags=re.M)
+        found.append((name, sql.rstrip("\n"), verdict, what.rstrip("\n")))
+    return found
+
+
+def outcome(sql: str, sources: Mapping[str, Source], functions: Mapping[str, Callable[..., Any]]) -> tuple[str, str]:
+    try:
+        return "gives", rendered(bind(sql, sources, functions))
+    except QueryError as error:
+        return "fails", str(error)
+
+
+ALL = [pytest.param(*c, id=f"{p.stem}: {c[0]}") for p in sorted(FIXTURES.glob("*.sql")) for c in cases(p)]
+
+
+@pytest.mark.parametrize(("name", "sql", "verdict", "what"), ALL)
+def test_fixture(
+    name: str, sql: str, verdict: str, what: str, sources: dict[str, Source], functions: dict[str, Callable[..., Any]]
+) -> None:
+    assert outcome(sql, sources, functions) == (verdict, what), name
+
+
+def test_there_are_fixtures() -> None:
+    assert len(ALL) > 100
+
+
+if __name__ == "__main__":
+    import runpy
+
+    given = runpy.run_path(str(Path(__file__).parent / "conftest.py"))
+    world = (given["sources"].__wrapped__(), given["functions"].__wrapped__())
+    for path in sorted(FIXTURES.glob("*.sql")):
+        blocks = []
+        for name, sql, _, _ in cases(path):
+            verdict, what = outcome(sql, *world)
+            blocks.append(f"-- case: {name}\n{sql}\n-- {verdict}\n{what}\n")
+        path.write_text("\n".join(blocks))
