@@ -74,7 +74,7 @@ def test_every_index_gives_the_same_results(make) -> None:
 
 
 def test_the_essays_claims_are_those_of_the_recorded_run() -> None:
-    summary = json.loads((ROOT / "benchmarks" / "lab" / "amri.json").read_text(encoding="utf-8"))
+    summary = json.loads((ROOT / "src" / "thalweg" / "lab" / "records" / "amri.json").read_text(encoding="utf-8"))
     text = (ROOT / "docs" / "lab" / "amri.md").read_text(encoding="utf-8")
     between = text.split("<!-- claims -->\n")[1].split("<!-- end of claims -->")[0]
     assert between == record.claims_table(summary)

@@ -8,7 +8,7 @@ from pathlib import Path
 from thalweg.lab import catalogue, record
 
 ROOT = Path(__file__).parents[2]
-SUMMARY = json.loads((ROOT / "benchmarks" / "lab" / "chapter4.json").read_text(encoding="utf-8"))
+SUMMARY = json.loads((ROOT / "src" / "thalweg" / "lab" / "records" / "chapter4.json").read_text(encoding="utf-8"))
 
 
 def test_the_essays_claims_are_those_of_the_recorded_run() -> None:

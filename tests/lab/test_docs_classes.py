@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("group", ["cbr", "mesh"])
 def test_the_essays_claims_are_those_of_the_recorded_run(group):
-    summary = json.loads((ROOT / "benchmarks" / "lab" / f"{group}.json").read_text(encoding="utf-8"))
+    summary = json.loads((ROOT / "src" / "thalweg" / "lab" / "records" / f"{group}.json").read_text(encoding="utf-8"))
     text = (ROOT / "docs" / "lab" / f"{group}.md").read_text(encoding="utf-8")
     between = text.split("<!-- claims -->\n")[1].split("<!-- end of claims -->")[0]
     assert between == record.claims_table(summary)
