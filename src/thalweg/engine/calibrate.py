@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from time import thread_time_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.execute.meter import own_nanoseconds
 from thalweg.plan.layout import Layout
 from thalweg.profile.prices import Prices
 from thalweg.state import kernels
@@ -43,7 +43,7 @@ def measured() -> Prices:
     return measure()
 
 
-def measure(clock: Clock = thread_time_ns) -> Prices:
+def measure(clock: Clock = own_nanoseconds) -> Prices:
     random = np.random.default_rng(0)
     cells = np.zeros((ROWS, kernels.KEYS + 2), np.int64)
     cells[:, kernels.EXPIRY] = 1

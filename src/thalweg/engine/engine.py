@@ -35,6 +35,7 @@ from thalweg.engine.counts import ByClass, count_classes
 from thalweg.engine.tuning import Tuning
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError, did_you_mean
 from thalweg.execute.joinfabric import BUFFER, Arrival, JoinFabric
+from thalweg.execute.meter import Meter
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Column, Input, Query
 from thalweg.plan import Event, Pipeline, Route, Ruster
@@ -124,7 +125,8 @@ class Engine:
     column that the output or a predicate left to the caller needs, as `alias.column`, and the result's time), or None:
     the former where it is possible.
     `prefiltered` says that predicates on one input without functions were applied before `push`. `leave` accepts
-    predicates that only Spark can evaluate: `left` lists them, and the caller applies them to the results.
+    predicates that only Spark can evaluate: `left` lists them, and the caller applies them to the results. `meters`
+    gives inputs a meter other than the real clock, by alias: decisions on recorded costs are reproducible.
     """
 
     def __init__(
@@ -132,6 +134,7 @@ class Engine:
         layout: Layout | str | Mapping[str, Layout | str] = "hash", tables: Mapping[str, pa.Table] | None = None,
         output: Literal["select", "columns"] | None = None, prefiltered: bool = False, leave: bool = False,
         slice_rows: int = SLICE_ROWS, buffer: int = BUFFER, tuner: str | IndexTuner | None = None,
+        meters: Mapping[str, Meter] | None = None,
     ) -> None:  # fmt: skip
         self.query = query
         self.seed = seed
@@ -141,7 +144,7 @@ class Engine:
         self._slice_rows = slice_rows
         self.stages = [self._stage(i, policy, layout) for i in range(len(query.inputs))]
         self.feeds = self._make_feeds()
-        self.fabric = JoinFabric(self.shape, [s.stem for s in self.stages], buffer=buffer)
+        self.fabric = JoinFabric(self.shape, [s.stem for s in self.stages], buffer=buffer, meters=meters)
         self._output = self._choose_output(output)
         self.schema = pa.schema([(name, dtype) for name, _, dtype in self._output])
         self._nothing = self.schema.empty_table()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,9 @@ from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Trial, Visit
-from thalweg.errors import PredicateError
+from thalweg.errors import DefinitionError, PredicateError
 from thalweg.execute.filters import Rows, Verdict
+from thalweg.execute.meter import Meter, clock
 from thalweg.execute.shape import Leg, Shape, Step
 from thalweg.language.query import Column
 from thalweg.plan import Pipeline, Route, Ruster
@@ -36,6 +36,8 @@ BUFFER = 1 << 14
 """Partial results that one step hands on at a time."""
 SAMPLE = 64
 """Partial results of a profiled ruster that are counted against each other stem, at each step."""
+MOST_KNOWN = 1024
+"""Routes that are remembered as allowed."""
 RIVAL = 1
 """A stem that was not chosen may cost so many times the chosen one while it is counted; then it is known to be
 worse."""
@@ -127,9 +129,18 @@ class _Trip:
 class JoinFabric:
     """Joins tuples of any input with the stems of the others."""
 
-    def __init__(self, shape: Shape, stems: Sequence[Stem | None], *, buffer: int = BUFFER) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        stems: Sequence[Stem | None],
+        *,
+        buffer: int = BUFFER,
+        meters: Mapping[str, Meter] | None = None,
+    ) -> None:
         self.shape = shape
         self.stems = stems
+        self._meters = [(meters or {}).get(alias) or clock() for alias in shape.aliases]
+        self._allowed: set[tuple[int, Route]] = set()
         self._buffers = [np.empty((buffer, shape.width), np.int64) for _ in shape.aliases]
         self._eligible: dict[tuple[int, frozenset[int]], list[int]] = {}
         self._others = [shape.others(i) for i in range(len(shape.aliases))]
@@ -155,6 +166,8 @@ class JoinFabric:
         recalled: list[Ints] = []
         journeys: list[Journey] = []
         for ruster in rusters:
+            if (i, ruster.route) not in self._allowed:
+                self._check(i, ruster.route)
             partial = arrival.partial if ruster.rows is None else arrival.partial.take(ruster.rows, axis=0)
             if not len(partial):
                 continue
@@ -164,6 +177,18 @@ class JoinFabric:
             recalled.append(rest)
         whole = arrival.partial
         return self.in_order(i, kept, whole), self.in_order(i, recalled, whole), tuple(journeys)
+
+    def _check(self, i: int, route: Route) -> None:
+        """Refuse a route on which rows could be emitted without having met every operator; once for each route."""
+        pipeline = self.shape.pipeline(i)
+        if not pipeline.allows(route):
+            raise DefinitionError(
+                f"the route {route.operators} is not allowed for tuples of '{pipeline.stream}'",
+                hint=f"a policy must name every operator once, each when it is eligible, such as {pipeline.written.operators}",
+            )
+        if len(self._allowed) > MOST_KNOWN:
+            self._allowed.clear()
+        self._allowed.add((i, route))
 
     def in_order(self, i: int, parts: Sequence[Ints], whole: Ints) -> Ints:
         """Lines of `whole`, partial results of one tuple each in the order of their arrival, that came in parts."""
@@ -266,9 +291,10 @@ class JoinFabric:
     def _judge(self, trip: _Trip, op: int, rows: Rows) -> tuple[Verdict, float]:
         if not len(rows):
             return Verdict(np.empty(0, np.bool_)), 0.0
-        started = perf_counter()
+        meter = self._meters[trip.input]
+        started = meter.start()
         verdict = self.shape.filters[trip.input][op].evaluate(trip.arrival.data, np.ascontiguousarray(rows))
-        return verdict, perf_counter() - started
+        return verdict, meter.stop(started, op, len(rows))
 
     def _raise_pending(self, trip: _Trip, rows: Ints) -> None:
         """Raise the error of the first of these rows that has one, the one that the written order meets first."""
@@ -325,14 +351,14 @@ class JoinFabric:
         limit = trip.ruster.limit
         trust = TRUST if limit is not None and len(bound) == 1 else 0
         sampling = trip.matches is not None and k not in trip.sampled
-        seconds = 0.0
+        seconds, meter, first = 0.0, self._meters[trip.input], trip.route[k]
         while True:
-            started = perf_counter()
+            started = meter.start()
             written = kernels.join(
                 partial, lines, runs, leg.pairs, leg.adds, out, cursor, blocks, candidates, living, stack, tallies,
                 trust, limit or 0.0,
             )  # fmt: skip
-            seconds += perf_counter() - started
+            seconds += meter.stop(started, first, 0)
             chunk = out[:written]
             if sampling:
                 sampling = False
@@ -351,15 +377,15 @@ class JoinFabric:
         if cursor[kernels.RECALLED]:
             trip.begun = int(cursor[kernels.AT_ROW])
         del held
-        work = max(int(tallies[:, kernels.WORK].sum()), 1)
-        for tally, met in zip(trip.tallies[k : k + count], tallies.tolist(), strict=True):
+        shares = meter.share(seconds, trip.route[k : k + count], tallies[:, kernels.WORK].tolist())
+        for tally, met, share in zip(trip.tallies[k : k + count], tallies.tolist(), shares, strict=True):
             tally.rows_in += met[kernels.ROWS_IN]
             tally.rows_out += met[kernels.ROWS_OUT]
             tally.survivors += met[kernels.SURVIVORS]
             tally.work += met[kernels.WORK]
             tally.buckets += met[kernels.BUCKETS]
             tally.hashes += met[kernels.HASHES]
-            tally.seconds += seconds * met[kernels.WORK] / work
+            tally.seconds += share
 
     def _leg(self, trip: _Trip, k: int, bound: frozenset[int]) -> Leg:
         """The stems from place k on that are joined in one go: up to a filter or residual; one where rows are sampled."""
@@ -407,16 +433,17 @@ class JoinFabric:
         if not rivals:
             return
         sample = np.ascontiguousarray(partial[:: max(1, len(partial) // SAMPLE)][:SAMPLE])
+        meter = self._meters[trip.input]
         for op in rivals:
             step = self.shape.step(bound, self._others[trip.input][op - first])
             stem = self.stems[step.target]
             assert stem is not None
-            started = perf_counter()
+            started = meter.start()
             counted = stem.count(
                 sample, step.pattern, step.pairs, trip.arrival.newest, trip.arrival.expiry,
                 max(RIVAL * work, 2 * len(sample)),
             )  # fmt: skip
-            seconds = perf_counter() - started
+            (seconds,) = meter.share(meter.stop(started, op, 0), [op], [counted.work])
             trip.entries += counted.entries
             # Those that were not tried come last.
             matches = counted.matches

@@ -1,11 +1,15 @@
-"""Clocks for operators. Decisions read costs only through a meter, so recorded costs give reproducible decisions."""
+"""Clocks for operators: the only file above `spark/` that reads one.
+
+Decisions read costs only through a meter, so recorded costs give reproducible decisions. A meter belongs to one
+pipeline, whose operators it knows by number.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter, thread_time
+from time import perf_counter, thread_time, thread_time_ns
 from typing import Any, Protocol
 
 if sys.platform == "linux":
@@ -19,8 +23,20 @@ class Meter(Protocol):
         """Seconds that `operator` took for `rows` rows since `started`."""
         ...
 
+    def share(self, seconds: float, operators: Sequence[int], work: Sequence[float]) -> Sequence[float]:
+        """Seconds of each of several operators that were called together and took `seconds`, by their work."""
+        ...
 
-class WallMeter:
+
+class Shared:
+    """Real clocks share out what several operators took together in proportion to their work."""
+
+    def share(self, seconds: float, operators: Sequence[int], work: Sequence[float]) -> Sequence[float]:
+        each = seconds / max(sum(work), 1)
+        return [w * each for w in work]
+
+
+class WallMeter(Shared):
     """Real time: what a predicate that waits for a network costs is waiting."""
 
     def start(self) -> float:
@@ -30,7 +46,7 @@ class WallMeter:
         return perf_counter() - started
 
 
-class OwnMeter:
+class OwnMeter(Shared):
     """Time that was the predicate's own doing: computing, and waiting it chose, but not the turns that other programs
     took.
 
@@ -55,10 +71,12 @@ def clock() -> Meter:
 
 @dataclass(frozen=True)
 class RecordedMeter:
-    """Fixed seconds per row and operator, whatever the clock says.
+    """Fixed seconds per row of a filter or unit of work of a stem, whatever the clock says.
 
     >>> RecordedMeter([1e-6, 5e-6]).stop(0.0, operator=1, rows=100)
     0.0005
+    >>> RecordedMeter([1.0, 2.0]).share(99.0, [1, 0], [3, 4])
+    [6.0, 4.0]
     """
 
     costs: Sequence[float]
@@ -68,3 +86,11 @@ class RecordedMeter:
 
     def stop(self, started: float, operator: int, rows: int) -> float:
         return self.costs[operator] * rows
+
+    def share(self, seconds: float, operators: Sequence[int], work: Sequence[float]) -> Sequence[float]:
+        return [self.costs[op] * w for op, w in zip(operators, work, strict=True)]
+
+
+def own_nanoseconds() -> int:
+    """Processor time of this thread, for measuring prices."""
+    return thread_time_ns()

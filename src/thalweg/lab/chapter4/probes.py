@@ -22,7 +22,7 @@ from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Journey, Visits
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter
-from thalweg.execute.meter import Meter
+from thalweg.execute.meter import Shared
 from thalweg.lab.chapter4.generator import Population
 from thalweg.lab.simulate import PassBits
 from thalweg.optimize.orders.agreedy import AGreedy
@@ -62,7 +62,7 @@ def probe(table: frozenset[int], cost: int, domain: int) -> Callable[[int], bool
     return probes
 
 
-class CpuMeter(Meter):
+class CpuMeter(Shared):
     """CPU time of this thread."""
 
     def start(self) -> float:
