@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from thalweg.lab.chapter4.adaptivity import SETTLED, STEP, N, _settle, periodic, phases, timeline
+from thalweg.lab.chapter4.adaptivity import SETTLED, STEP, N, _settle, phases, timeline
 from thalweg.lab.chapter4.contenders import A_GREEDY, FOLLOWING, OPTIMAL, Contender, named, ours, thesis
+from thalweg.lab.chapter4.periods import periodic
 from thalweg.lab.experiment import Measurements
 
 SEED = 5

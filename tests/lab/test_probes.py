@@ -7,8 +7,9 @@ import pytest
 
 from thalweg.lab.chapter4 import probes
 from thalweg.lab.chapter4.generator import Population
-from thalweg.lab.chapter4.overhead import REPORTED, clocked, counted, raced
 from thalweg.lab.chapter4.probes import ENTRIES, ProbeBench, Stopwatch, TimedAGreedy, tables
+from thalweg.lab.chapter4.timeshares import REPORTED, clocked, counted
+from thalweg.lab.chapter4.unequalcosts import raced
 from thalweg.lab.simulate import run
 from thalweg.optimize.orders.agreedy import AGreedy
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from thalweg.engine.engine import Engine
-from thalweg.lab import catalogue, cbr, lookups, mesh, star, tenstreams
+from thalweg.lab import catalogue, cbr, lookups, star, tenstreams
+from thalweg.lab.mesh import joins
+from thalweg.lab.mesh.streams import MR, QM, SP, attributes, stream
 from thalweg.lab.simulate import order_work
 from thalweg.plan import Operator, Pipeline
 
@@ -67,24 +69,24 @@ def test_the_breakdown_counts_every_call_once():
 
 
 def test_the_mesh_lab_draws_parts_with_orders_of_their_own():
-    bits, columns = mesh.stream("poisson", 20_000, np.random.default_rng(4))
+    bits, columns = stream("poisson", 20_000, np.random.default_rng(4))
     part = columns["a0"] == 0
     assert part.mean() == pytest.approx(np.exp(-1), abs=0.02)
     assert abs(bits[part].mean(axis=0) - bits[~part].mean(axis=0)).max() > 0.2
-    flat, _ = mesh.stream("uniform", 20_000, np.random.default_rng(4))
+    flat, _ = stream("uniform", 20_000, np.random.default_rng(4))
     assert sorted(flat.mean(axis=0).round(1)) == pytest.approx([0.0, 0.4, 0.7, 0.8, 0.9, 1.0], abs=0.1)
 
 
 def test_the_mesh_lab_writes_sp_in_the_best_single_order():
-    rows = mesh.looked_up("uniform", 6000, 4)
+    rows = joins.looked_up("uniform", 6000, 4)
     work = {r["policy"]: r["work"] for r in rows}
-    assert list(work) == [mesh.SP, mesh.MR, mesh.QM]
-    assert work[mesh.SP] < min(work[mesh.MR], work[mesh.QM])
+    assert list(work) == [SP, MR, QM]
+    assert work[SP] < min(work[MR], work[QM])
 
 
 def test_ten_streams_meet_as_often_as_they_say_and_keys_tell_nothing():
     random = np.random.default_rng(8)
-    streams = tenstreams.draw(partial(mesh.attributes, "poisson"), 20_000, random)
+    streams = tenstreams.draw(partial(attributes, "poisson"), 20_000, random)
     assert streams.share == pytest.approx([np.exp(-1), (1 - np.exp(-1)) * np.exp(-1), (1 - np.exp(-1)) ** 2], abs=0.01)
     s, other = (streams.data[n]["k"].to_numpy() for n in ("s3", "s7"))
     known = np.isin(s, np.concatenate([t["k"].to_numpy() for n, t in streams.data.items() if n != "s3"]))
@@ -118,10 +120,10 @@ def test_ten_streams_know_the_best_orders():
 
 
 def test_every_contender_joins_the_same_ten_streams():
-    rows = mesh.joined("poisson", 3000, 9)
+    rows = joins.joined("poisson", 3000, 9)
     work = {r["policy"]: r["work"] for r in rows}
-    assert list(work) == [mesh.SP, mesh.MR, mesh.QM, mesh.KNOWS]
-    assert work[mesh.KNOWS] < work[mesh.SP] < min(work[mesh.MR], work[mesh.QM])
+    assert list(work) == [SP, MR, QM, joins.KNOWS]
+    assert work[joins.KNOWS] < work[SP] < min(work[MR], work[QM])
 
 
 @pytest.mark.parametrize("group", ["cbr", "mesh"])

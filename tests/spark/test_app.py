@@ -15,8 +15,9 @@ import pytest
 from tests.terminal import Terminal
 
 from thalweg.app import build
-from thalweg.app.appfile import AppError, read
+from thalweg.app.appfile import read
 from thalweg.app.run import start
+from thalweg.app.values import AppError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from thalweg import api
-from thalweg.app.appfile import App, AppError, AppQuery, Source, StreamSource
+from thalweg.app.values import App, AppError, AppQuery, Source, StreamSource
 from thalweg.errors import ThalwegError, did_you_mean
 
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*([\w\s,]*)\))?\s*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from thalweg.app.appfile import AppError
+from thalweg.app.values import AppError
 
 NAMES = ("app.toml", "predicates.py", "sites.csv")
 

@@ -17,7 +17,8 @@ from rich.console import Console
 
 from thalweg import api
 from thalweg.app import build
-from thalweg.app.appfile import NOW, App, AppError, AppQuery, read
+from thalweg.app.appfile import read
+from thalweg.app.values import NOW, App, AppError, AppQuery
 from thalweg.errors import did_you_mean
 from thalweg.watch.live import Watcher
 from thalweg.watch.stop import Stop

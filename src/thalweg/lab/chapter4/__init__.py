@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from thalweg.lab.chapter4 import adaptivity, convergence, groups, overhead, worstcases
+from thalweg.lab.chapter4 import (
+    adaptivity,
+    convergence,
+    groups,
+    overhead,
+    periods,
+    timeshares,
+    unequalcosts,
+    worstcases,
+)
 from thalweg.lab.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -10,11 +19,11 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     convergence.number,
     convergence.selectivity,
     convergence.correlation,
-    overhead.table,
-    overhead.everyone,
-    overhead.costs,
-    adaptivity.one_change,
-    adaptivity.rate_of_change,
-    adaptivity.at_two_periods,
+    timeshares.experiment,
+    overhead.experiment,
+    unequalcosts.experiment,
+    adaptivity.experiment,
+    periods.rate_of_change,
+    periods.at_two_periods,
     worstcases.experiment,
 )
