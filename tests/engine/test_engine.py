@@ -19,7 +19,7 @@ from tests.engine.randomcases import make_case, normal, random_options, rows_of,
 from thalweg.engine.engine import RESULT_TIME, Engine
 from thalweg.errors import CheckpointError, DefinitionError, PredicateError, ThalwegError
 from thalweg.language.bind import bind
-from thalweg.language.query import Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window
+from thalweg.language.query import Block, Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window
 from thalweg.state import keys
 from thalweg.state.index import Layout
 
@@ -360,7 +360,7 @@ def hand_made(dtype: pa.DataType, *, residuals: tuple[Residual, ...] = (), filte
     inputs = tuple(Input(a, a, spec, Window("range", span=10**9)) for a in "abc")
     key = KeyClass(tuple(Column(a, "k") for a in "abc"), dtype)
     output = tuple(OutputColumn(a, f"{a}.v", Column(a, "v"), (Column(a, "v"),)) for a in "abc")
-    return Query("by hand", inputs, (key,), filters, residuals, output)
+    return Query("by hand", Block(inputs, (key,), filters, residuals, output))
 
 
 def test_two_columns_of_one_input_in_a_class_must_agree() -> None:

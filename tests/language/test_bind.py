@@ -45,11 +45,11 @@ def test_query_survives_pickling_with_its_predicates(pair: dict[str, Source]) ->
     again = pickle.loads(pickle.dumps(q))
     assert again == q
     arrays = {"x": pa.array([1, 3, None, 4], pa.int32())}
-    assert again.filters[1].evaluate(arrays).to_pylist() == [True, True, None, False]
+    assert again.block.filters[1].evaluate(arrays).to_pylist() == [True, True, None, False]
     # A None is handed to the function as it is; steep can't take it.
-    assert again.filters[0].evaluate({"x": pa.array([1, 3], pa.int32())}).to_pylist() == [False, True]
+    assert again.block.filters[0].evaluate({"x": pa.array([1, 3], pa.int32())}).to_pylist() == [False, True]
     sides = {Column("a", "x"): pa.array([1, 2], pa.int32()), Column("b", "x"): pa.array([2, 2], pa.int32())}
-    assert again.residuals[0].evaluate(sides).to_pylist() == [True, False]
+    assert again.block.residuals[0].evaluate(sides).to_pylist() == [True, False]
 
 
 def test_functions_are_kept_as_they_are(pair: dict[str, Source]) -> None:
@@ -64,7 +64,7 @@ def test_functions_are_kept_as_they_are(pair: dict[str, Source]) -> None:
 
 def test_false_constant_keeps_nothing(pair: dict[str, Source]) -> None:
     q = bind("SELECT x FROM s WHERE 1 > 2", pair)
-    (only,) = q.filters
+    (only,) = q.block.filters
     assert only.input == "s"
     assert only.columns == ("ts",)
     assert only.evaluate is not None
@@ -75,7 +75,7 @@ def test_implied_filter_compares_in_the_type_of_the_class() -> None:
     schema = pa.schema({"ts": pa.int64(), "small": pa.int8(), "large": pa.int64()})
     q = bind("SELECT 1 FROM s [NOW] a, s [NOW] b WHERE a.small = b.large AND b.large = a.large",
              {"s": Source(schema, time="ts")})  # fmt: skip
-    (implied,) = q.filters
+    (implied,) = q.block.filters
     assert implied.evaluate is not None
     arrays = {"small": pa.array([1, 2, None], pa.int8()), "large": pa.array([1, 258, None], pa.int64())}
     assert implied.evaluate(arrays).to_pylist() == [True, False, None]
@@ -91,8 +91,8 @@ def test_dictionary_columns_are_texts() -> None:
     schema = pa.schema({"c": pa.dictionary(pa.int32(), pa.string())})
     q = bind("SELECT c FROM t WHERE upper(c) LIKE 'A_%'", {"t": Source(schema)})
     array = pa.array(["ab", "a", None, "xa"]).dictionary_encode()
-    assert q.filters[0].evaluate is not None
-    assert q.filters[0].evaluate({"c": array}).to_pylist() == [True, False, None, False]
+    assert q.block.filters[0].evaluate is not None
+    assert q.block.filters[0].evaluate({"c": array}).to_pylist() == [True, False, None, False]
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_case_of_duplicate_columns_is_an_error_only_when_used() -> None:
 def test_types_that_arrow_can_not_compare_are_left_to_spark() -> None:
     schema = pa.schema({"a": pa.month_day_nano_interval(), "b": pa.list_(pa.int32()), "c": pa.time64("us")})
     q = bind("SELECT 1 FROM t WHERE a = a AND b = b AND c < c AND c IS NULL", {"t": Source(schema)})
-    assert [f.evaluate is None for f in q.filters] == [True, True, True, False]
+    assert [f.evaluate is None for f in q.block.filters] == [True, True, True, False]

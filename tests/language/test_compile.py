@@ -199,9 +199,9 @@ def drawn(count: int, seed: int, spark: bool) -> Iterator[str]:
 def ours(text: str, table: pa.Table) -> list[Any] | None:
     """What the compiled condition says; None where it is left to Spark."""
     q = bind(f"SELECT 1 FROM t WHERE {text}", {"t": Source(SCHEMA)})
-    if len(q.filters) != 1:
+    if len(q.block.filters) != 1:
         return None
-    (only,) = q.filters
+    (only,) = q.block.filters
     if only.evaluate is None:
         return None
     return list(only.evaluate({c: table.column(c).combine_chunks() for c in only.columns}).to_pylist())
@@ -279,7 +279,7 @@ ONLY_SPARK = [
 
 def judged(text: str, table: pa.Table) -> list[Any]:
     q = bind(f"SELECT 1 FROM t WHERE NOT NOT ({text})", {"t": Source(table.schema)})
-    (only,) = q.filters
+    (only,) = q.block.filters
     assert only.evaluate is not None, f"{text} is left to Spark"
     return list(only.evaluate({c: table.column(c).combine_chunks() for c in only.columns}).to_pylist())
 
@@ -306,12 +306,12 @@ def test_a_float_of_two_to_63_becomes_the_largest_bigint() -> None:
 @pytest.mark.parametrize("text", ONLY_SPARK)
 def test_what_could_differ_is_left_to_spark(text: str) -> None:
     q = bind(f"SELECT 1 FROM t WHERE {text}", {"t": Source(SCHEMA)})
-    assert [f.evaluate for f in q.filters] == [None]
+    assert [f.evaluate for f in q.block.filters] == [None]
 
 
 def test_residual_sees_columns_of_several_inputs() -> None:
     q = bind("SELECT 1 FROM t a, t b WHERE a.i32 < b.i64 + a.i8 AND a.f64 = b.f64", {"t": Source(SCHEMA)})
-    (only,) = q.residuals
+    (only,) = q.block.residuals
     assert only.evaluate is not None
     arrays = {Column("a", "i32"): pa.array([1, 5, None], pa.int32()), Column("b", "i64"): pa.array([1, 2, 3]),
               Column("a", "i8"): pa.array([1, 1, 1], pa.int8())}  # fmt: skip
@@ -352,9 +352,9 @@ def test_random_conditions_agree_with_spark(frame: Any) -> None:
     left = 0
     for text in drawn(500, SEED + 10_000, spark=True):
         q = bind(f"SELECT 1 FROM t WHERE {text}", {"t": Source(SCHEMA)})
-        if len(q.filters) != 1:
+        if len(q.block.filters) != 1:
             continue
-        (only,) = q.filters
+        (only,) = q.block.filters
         if only.evaluate is None:
             left += 1
             continue
@@ -404,7 +404,7 @@ def test_spark_reads_texts_and_precedence_alike(frame: Any) -> None:
     rows = frame.toArrow()
     for text in LOOSE:
         q = bind(f"SELECT 1 FROM t WHERE NOT NOT ({text})", {"t": Source(SCHEMA)})
-        (only,) = q.filters
+        (only,) = q.block.filters
         got = frame.selectExpr(f"NOT NOT ({text}) AS c").toArrow().column(0).to_pylist()
         if only.evaluate is not None:
             mine = only.evaluate({c: rows.column(c).combine_chunks() for c in only.columns}).to_pylist()
@@ -412,8 +412,8 @@ def test_spark_reads_texts_and_precedence_alike(frame: Any) -> None:
     for text in TEXTS:
         (value,) = frame.sparkSession.range(1).selectExpr(f"{text} AS c").toArrow().column(0).to_pylist()
         q = bind(f"SELECT 1 FROM t WHERE s = {text}", {"t": Source(SCHEMA)})
-        assert q.filters[0].evaluate is not None, text
-        assert q.filters[0].evaluate({"s": pa.array([value])}).to_pylist() == [True], text
+        assert q.block.filters[0].evaluate is not None, text
+        assert q.block.filters[0].evaluate({"s": pa.array([value])}).to_pylist() == [True], text
 
 
 @pytest.mark.spark

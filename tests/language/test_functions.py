@@ -20,7 +20,7 @@ T = Source(pa.schema({"x": pa.int64(), "y": pa.float64(), "s": pa.string()}))
 
 def holds(condition: str, functions: dict[str, Callable[..., Any]], **columns: list[Any]) -> list[Any]:
     q = bind(f"SELECT 1 FROM t WHERE {condition}", {"t": T}, functions)
-    (only,) = q.filters
+    (only,) = q.block.filters
     assert only.evaluate is not None
     assert only.functions == tuple(functions)
     types = {"x": pa.int64(), "y": pa.float64(), "s": pa.string()}
@@ -82,8 +82,8 @@ def test_nan_of_a_row_function_stays_nan() -> None:
 
 def test_no_columns() -> None:
     q = bind("SELECT 1 FROM t WHERE f()", {"t": T}, {"f": lambda: True})
-    assert q.filters[0].evaluate is not None
-    assert q.filters[0].evaluate({"x": pa.array([1, 2])}).to_pylist() == [True, True]
+    assert q.block.filters[0].evaluate is not None
+    assert q.block.filters[0].evaluate({"x": pa.array([1, 2])}).to_pylist() == [True, True]
 
 
 @pytest.mark.parametrize("verdict", [1, "yes", 0.0])

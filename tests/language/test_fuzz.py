@@ -98,8 +98,8 @@ def test_deep_nesting(depth: int, sources: dict[str, Source], functions: dict[st
 def test_long_chains(sources: dict[str, Source], functions: dict[str, Any]) -> None:
     found = outcome("SELECT A FROM S WHERE " + " AND ".join(f"A <> {i}" for i in range(2000)), sources, functions)
     assert isinstance(found, Query)
-    assert len(found.filters) == 2000
+    assert len(found.block.filters) == 2000
     found = outcome("SELECT A FROM S WHERE " + " OR ".join(f"A = {i}" for i in range(2000)), sources, functions)
     assert isinstance(found, Query)
-    assert found.filters[0].evaluate is not None
-    assert found.filters[0].evaluate({"A": pa.array([1999, 2000, None])}).to_pylist() == [True, False, None]
+    assert found.block.filters[0].evaluate is not None
+    assert found.block.filters[0].evaluate({"A": pa.array([1999, 2000, None])}).to_pylist() == [True, False, None]

@@ -71,13 +71,13 @@ def held(query: Query, tables: dict[str, pa.Table]) -> int:
         return tables[c.input].column(c.name).combine_chunks().take(taken[c.input])
 
     keep = np.ones(len(taken[aliases[0]]), np.bool_)
-    for f in query.filters:
+    for f in query.block.filters:
         assert f.evaluate is not None, f.text
         keep &= true(f.evaluate({n: column(Column(f.input, n)) for n in f.columns}))
-    for r in query.residuals:
+    for r in query.block.residuals:
         assert r.evaluate is not None, r.text
         keep &= true(r.evaluate({c: column(c) for c in r.columns}))
-    for k in query.keys:
+    for k in query.block.keys:
         values = [column(c).cast(k.type, safe=False).to_pylist() for c in k.columns]
         keep &= np.array([same(v) for v in zip(*values, strict=True)])
     return int(keep.sum())
@@ -108,8 +108,8 @@ def test_parts_mean_the_whole(inputs: int) -> None:
         (wanted,) = con.execute(f"SELECT count(*) FROM {', '.join(tables)} WHERE {condition}").fetchall()[0]
         assert held(query, tables) == wanted, f"seed {SEED}, case {case}: {condition}"
         kept += wanted
-        merged += any(len(k.columns) > 2 for k in query.keys)
-        lossy += any("=" in r.text and r.text.count("=") == 1 and "." in r.text for r in query.residuals)
+        merged += any(len(k.columns) > 2 for k in query.block.keys)
+        lossy += any("=" in r.text and r.text.count("=") == 1 and "." in r.text for r in query.block.residuals)
     assert kept > 500
     assert merged > 5
     assert lossy > 10

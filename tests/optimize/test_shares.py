@@ -35,12 +35,12 @@ def test_every_result_is_made_in_exactly_one_cell(text, cells):
     shape = Shape(query)
     random = np.random.default_rng(cells)
     for _ in range(50):
-        keys = random.integers(0, 5, len(query.keys))
+        keys = random.integers(0, 5, len(query.block.keys))
         row = {"ts": [0], "x": [0], "y": [0], "z": ["0"]}
         meeting = None
         for i in query.inputs:
             mine = dict(row)
-            for k, key in enumerate(query.keys):
+            for k, key in enumerate(query.block.keys):
                 for column in key.columns:
                     if column.input == i.alias:
                         mine[column.name] = [str(keys[k]) if column.name == "z" else int(keys[k])]

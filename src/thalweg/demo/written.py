@@ -33,7 +33,8 @@ def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "wri
     tables = {"p": planes.filter(pc.less(planes["year"], 2002)), "a": year.tables["airlines"]}
     sources = {n: Source(pq.read_schema(year.parts(n)[0]), time="ts", lateness=lateness) for n in flights.STREAMS}
     asked = bind(flights.THALWEG, sources | {n: Source(t.schema) for n, t in year.tables.items()}, flights.FUNCTIONS)
-    query = replace(asked, inputs=tuple(replace(i, source=i.alias) for i in asked.inputs), filters=())
+    named = tuple(replace(i, source=i.alias) for i in asked.inputs)
+    query = replace(asked, block=replace(asked.block, inputs=named, filters=()))
     shares, _ = sharing.for_query(query, cells, None)
     shape = Shape(query, prefiltered=True, leave=True)
     tick = tick_of([i.spec for i in query.streams])

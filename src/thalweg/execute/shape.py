@@ -61,9 +61,9 @@ class Shape:
         self.query = query
         self.aliases = [i.alias for i in query.inputs]
         self.number = {a: i for i, a in enumerate(self.aliases)}
-        self.coders = [KeyCoder(plain_type(k.type)) for k in query.keys]
+        self.coders = [KeyCoder(plain_type(k.type)) for k in query.block.keys]
         self.key_columns: list[dict[int, list[str]]] = [{} for _ in query.inputs]
-        for c, key in enumerate(query.keys):
+        for c, key in enumerate(query.block.keys):
             for column in key.columns:
                 self.key_columns[self.number[column.input]].setdefault(c, []).append(column.name)
         self.classes = [tuple(sorted(keys)) for keys in self.key_columns]
@@ -85,7 +85,7 @@ class Shape:
     def _filters(self, i: int, prefiltered: bool, leave: bool) -> list[Judge]:
         ordered = self.query.inputs[i].window.ordered
         judges = []
-        for f in self.query.filters:
+        for f in self.query.block.filters:
             if f.input != self.aliases[i] or (prefiltered and not f.functions and not ordered):
                 continue
             if f.evaluate is None:
@@ -96,7 +96,7 @@ class Shape:
 
     def _residuals(self, leave: bool) -> list[Residual]:
         kept = []
-        for r in self.query.residuals:
+        for r in self.query.block.residuals:
             if r.evaluate is None:
                 self._leave(r.text, list(r.columns), leave)
             else:

@@ -4,6 +4,6 @@ The values are here; `thalweg.language.bind.bind` makes them of text. It is not 
 that only evaluate a bound query need no SQL parser.
 """
 
-from thalweg.language.query import Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window
+from thalweg.language.query import Block, Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window
 
-__all__ = ["Column", "Filter", "Input", "KeyClass", "OutputColumn", "Query", "Residual", "Source", "Window"]
+__all__ = ["Block", "Column", "Filter", "Input", "KeyClass", "OutputColumn", "Query", "Residual", "Source", "Window"]

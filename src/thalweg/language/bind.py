@@ -22,7 +22,7 @@ from thalweg.language.expression import As, Compare, Condition, Constant, Expres
 from thalweg.language.functions import signature
 from thalweg.language.naming import spark_name
 from thalweg.language.parse import Parsed, parse, quoted
-from thalweg.language.query import Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window
+from thalweg.language.query import Block, Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window
 from thalweg.language.types import common, comparable, family, is_decimal, logical, lossless
 from thalweg.language.underline import Span
 
@@ -62,7 +62,7 @@ def bind(text: str, sources: Mapping[str, Source], functions: Mapping[str, Calla
     >>> cars = Source(pa.schema({"car": pa.int64(), "colour": pa.string()}))
     >>> q = bind("SELECT t.ts FROM trips [RANGE 1 HOUR] t, cars c WHERE t.car = c.car AND c.colour = 'red'",
     ...          {"trips": trips, "cars": cars})
-    >>> [str(c) for c in q.keys[0].columns], q.keys[0].type, q.filters[0].text
+    >>> [str(c) for c in q.block.keys[0].columns], q.block.keys[0].type, q.block.filters[0].text
     (['t.car', 'c.car'], DataType(int64), "c.colour = 'red'")
     """
     if not isinstance(text, str):
@@ -162,10 +162,9 @@ class _Binder:
         )
         cross = self._connected(classes, residuals)
         used = {name: self.functions[name] for name in self.parsed.functions.values()}
-        return Query(
-            self.parsed.text, tuple(e.input for e in self.entries), classes, tuple(filters), tuple(residuals), output,
-            used, cross,
-        )  # fmt: skip
+        inputs = tuple(e.input for e in self.entries)
+        block = Block(inputs, classes, tuple(filters), tuple(residuals), output, cross)
+        return Query(self.parsed.text, block, used)
 
     def _order(self, alias: str) -> int:
         return next(i for i, e in enumerate(self.entries) if e.input.alias == alias)

@@ -1,7 +1,8 @@
-"""A bound query: inputs with windows, predicates sorted by who evaluates them, and the output list.
+"""A bound query: what the binder makes of SQL text, and what the engine and the Spark layer carry out.
 
-The values here are what the binder makes of SQL text and what the engine and the Spark layer obey. They hold no data
-and no decision: every plan of a query gives the same answer.
+The leaf is a `Block`, a select-project-join over windows: its predicates are sorted by who evaluates them. A `Query`
+is a block together with its text and its functions. These values hold no data and no decision: every plan of a query
+gives the same answer.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ WindowKind = Literal["range", "rows", "partition", "now", "unbounded"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which tuples of an input a moment τ sees (CQL, thesis 2.1).
+    """The tuples of an input that are visible at an instant τ (CQL; thesis 2.1).
 
-    `range`: those with time in [τ - span, τ]; `now`: span 0; `rows`: the last n in (time, input's order);
-    `partition`: the last n of each combination of `by`; `unbounded`: all up to τ.
+    `range`: times in [τ - span, τ]; `now`: a range of span 0; `rows`: the last n by time, then by arrival;
+    `partition`: the last n for each combination of values in `by`; `unbounded`: everything up to τ.
     """
 
     kind: WindowKind
@@ -50,7 +51,7 @@ class Column:
 class Source:
     """What a name in FROM stands for, as the caller declares it.
 
-    A source with a time column is a stream, one without is a table. `unit` says what an integer time column counts;
+    A source with a time column is a stream; one without is a table. `unit` says what an integer time column counts;
     timestamp columns carry their own unit. `lateness` is in microseconds.
     """
 
@@ -62,7 +63,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Input:
-    """One entry of FROM: a source under an alias with a window. A self-join has two inputs of one source."""
+    """One entry of FROM: a source under an alias, with a window. A self-join has two inputs of one source."""
 
     alias: str
     source: str
@@ -76,39 +77,39 @@ class Input:
 
 @dataclass(frozen=True)
 class KeyClass:
-    """Columns that the equality predicates make equal, closed under transitivity; at least two inputs."""
+    """Columns of two or more inputs that equality predicates make equal, closed under transitivity."""
 
     columns: tuple[Column, ...]
     type: pa.DataType
-    """The type in which the values are compared."""
+    """The type in which values are compared."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A conjunct over one input. With functions it is an adaptive filter; without, Spark evaluates it before."""
+    """A conjunct over one input. If it calls functions it is adaptive; if not, Spark evaluates it before the join."""
 
     input: str
     text: str
     columns: tuple[str, ...]
     evaluate: Callable[[Mapping[str, pa.Array]], pa.Array] | None
-    """Vectorised: arrays of `columns` in, booleans (or nulls) out; None where only Spark can evaluate the text."""
+    """Arrays of `columns` in, booleans or nulls out; None if only Spark can evaluate the text."""
     functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Residual:
-    """A conjunct over several inputs that is no equality of columns."""
+    """A conjunct over several inputs that is not an equality of columns."""
 
     inputs: tuple[str, ...]
     text: str
     columns: tuple[Column, ...]
     evaluate: Callable[[Mapping[Column, pa.Array]], pa.Array] | None
-    """Vectorised over candidate pairs; None: left to Spark after the join (the engine refuses it without Spark)."""
+    """Arrays of candidate pairs in, booleans or nulls out; None if only Spark can evaluate it, after the join."""
 
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """One entry of SELECT: its name, its SQL text (for Spark) and, where it is a plain column, which one."""
+    """One entry of SELECT: its name, its SQL text for Spark, the columns it needs, and which one it is if plain."""
 
     name: str
     text: str
@@ -117,22 +118,40 @@ class OutputColumn:
 
 
 @dataclass(frozen=True)
-class Query:
-    """A continuous query, ready to plan."""
+class Block:
+    """A select-project-join over windows.
 
-    text: str
+    Invariant: filters, keys and residuals together hold for exactly the combinations that WHERE and ON hold for.
+    """
+
     inputs: tuple[Input, ...]
     keys: tuple[KeyClass, ...]
     filters: tuple[Filter, ...]
     residuals: tuple[Residual, ...]
     output: tuple[OutputColumn, ...]
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     cross: bool = False
-    """Whether inputs that no predicate connects were asked for (CROSS JOIN)."""
+    """Whether CROSS JOIN asks for inputs that no predicate connects."""
 
-    def input(self, alias: str) -> Input:
-        return next(i for i in self.inputs if i.alias == alias)
+
+@dataclass(frozen=True)
+class Query:
+    """A continuous query, ready to plan."""
+
+    text: str
+    block: Block
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.block.inputs
+
+    @property
+    def output(self) -> tuple[OutputColumn, ...]:
+        return self.block.output
 
     @property
     def streams(self) -> Sequence[Input]:
         return [i for i in self.inputs if i.is_stream]
+
+    def input(self, alias: str) -> Input:
+        return next(i for i in self.inputs if i.alias == alias)

@@ -17,11 +17,11 @@ def rendered(query: Query) -> str:
         f"{window_text(i.window) if i.is_stream else ''}"
         for i in query.inputs
     ]
-    lines += [f"key {' = '.join(str(c) for c in k.columns)} as {k.type}" for k in query.keys]
-    lines += [f"filter {f.input}: {f.text} ({_filter_place(f)})" for f in query.filters]
-    lines += [f"residual {', '.join(r.inputs)}: {r.text} ({_residual_place(r)})" for r in query.residuals]
+    lines += [f"key {' = '.join(str(c) for c in k.columns)} as {k.type}" for k in query.block.keys]
+    lines += [f"filter {f.input}: {f.text} ({_filter_place(f)})" for f in query.block.filters]
+    lines += [f"residual {', '.join(r.inputs)}: {r.text} ({_residual_place(r)})" for r in query.block.residuals]
     lines += [f"output {o.name}: {o.text}" for o in query.output]
-    lines += ["product"] if query.cross else []
+    lines += ["product"] if query.block.cross else []
     return "\n".join(lines)
 
 

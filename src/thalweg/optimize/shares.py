@@ -47,7 +47,7 @@ def classes(query: Query) -> list[list[int]]:
     """The key classes of each input."""
     number = {i.alias: n for n, i in enumerate(query.inputs)}
     found: list[list[int]] = [[] for _ in query.inputs]
-    for c, key in enumerate(query.keys):
+    for c, key in enumerate(query.block.keys):
         for column in key.columns:
             if c not in found[number[column.input]]:
                 found[number[column.input]].append(c)
@@ -61,25 +61,25 @@ def copied(query: Query, shares: Shares, rates: Sequence[float]) -> float:
 
 def for_query(query: Query, cells: int, rates: Sequence[float] | None = None) -> tuple[Shares, str]:
     """Shares for a query, and why they are so."""
-    if not query.keys:
+    if not query.block.keys:
         return Shares(()), "no equality between inputs: one cell"
     ordered = [i for i in query.inputs if i.is_stream and i.window.ordered]
     if ordered:
         common = _partitioning_class(query)
         if common is None:
-            return Shares((1,) * len(query.keys)), "a ROWS window needs one order of its whole input: one cell"
-        sizes = tuple(cells if c == common else 1 for c in range(len(query.keys)))
-        return Shares(sizes), f"row windows are partitioned by {query.keys[common].columns[0]}: cut by it"
+            return Shares((1,) * len(query.block.keys)), "a ROWS window needs one order of its whole input: one cell"
+        sizes = tuple(cells if c == common else 1 for c in range(len(query.block.keys)))
+        return Shares(sizes), f"row windows are partitioned by {query.block.keys[common].columns[0]}: cut by it"
     streams = [n for n, i in enumerate(query.inputs) if i.is_stream] or list(range(len(query.inputs)))
     given = list(rates) if rates is not None else [1.0] * len(query.inputs)
     weights = [given[n] if n in streams else 0.0 for n in range(len(query.inputs))]
-    shares = choose(classes(query), weights, len(query.keys), cells)
+    shares = choose(classes(query), weights, len(query.block.keys), cells)
     return shares, "fewest rows copied of all ways to cut the keys" if shares.cells > 1 else "one cell"
 
 
 def _partitioning_class(query: Query) -> int | None:
     """A key class on whose columns every row window is partitioned."""
-    for c, key in enumerate(query.keys):
+    for c, key in enumerate(query.block.keys):
         columns = {(k.input, k.name) for k in key.columns}
         if all(
             i.window.kind == "partition" and any((i.alias, by) in columns for by in i.window.by)

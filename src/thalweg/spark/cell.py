@@ -80,7 +80,7 @@ class CellTask:
         inputs = {
             i.alias: f"{i.source} {i.window} {i.spec.schema.to_string()} {i.spec.time}" for i in self.query.inputs
         }
-        keys = "; ".join(" = ".join(map(str, k.columns)) for k in self.query.keys)
+        keys = "; ".join(" = ".join(map(str, k.columns)) for k in self.query.block.keys)
         return {"query text": self.query.text, "number of cells": str(self.shares.cells), "join keys": keys,
                 "shares": str(self.shares.sizes)} | {f"input '{a}'": v for a, v in inputs.items()}  # fmt: skip
 

@@ -59,7 +59,8 @@ def sql(
     query = bind(text, {n: _source(n, f) for n, f in frames.items()}, functions)
     used = {i.alias: frames[i.source] for i in query.inputs}
     # Every input by its own name: the two sides of a self-join have other cells.
-    query = replace(query, inputs=tuple(replace(i, source=i.alias) for i in query.inputs))
+    named = tuple(replace(i, source=i.alias) for i in query.inputs)
+    query = replace(query, block=replace(query.block, inputs=named))
     spark = next(iter(used.values())).df.sparkSession
     streaming = any(f.df.isStreaming for f in used.values())
     build = _Build(query, used, spark, streaming, policy, cells, name or _named(query), seed or 0, index)
@@ -155,7 +156,7 @@ class _Build:
         """An input with its plain SQL conjuncts applied, cut to the columns that matter."""
         df: DataFrame = self.frames[alias].df.alias(alias)
         ordered = self.query.input(alias).window.ordered
-        for f in self.query.filters:
+        for f in self.query.block.filters:
             if f.input == alias and not f.functions and not ordered:
                 df = df.where(f.text)
         columns = self.shape.read(self.shape.number[alias])
@@ -178,7 +179,8 @@ class _Build:
     def _cell_query(self, packed: set[str]) -> Query:
         """The query without the filters that packing has applied."""
         done = {a for a in packed if not self.query.input(a).window.ordered}
-        return replace(self.query, filters=tuple(f for f in self.query.filters if f.input not in done))
+        left = tuple(f for f in self.query.block.filters if f.input not in done)
+        return replace(self.query, block=replace(self.query.block, filters=left))
 
     # The two ways to run
 

@@ -145,7 +145,7 @@ def layouts(case: JoinCase, query: Query, turn: int = 1) -> str | dict[str, Layo
     chance = Seeded(case.seed * 7 + turn)
     chosen: dict[str, Layout | str] = {}
     for entry in query.inputs:
-        attributes = sum(any(c.input == entry.alias for c in key.columns) for key in query.keys)
+        attributes = sum(any(c.input == entry.alias for c in key.columns) for key in query.block.keys)
         bits = tuple(chance.integer(0, 4) for _ in range(attributes))
         options: tuple[Layout | str, ...] = ("hash", "bits", Layout("bits", bits))
         chosen[entry.alias] = chance.choice(options)

@@ -305,7 +305,9 @@ def _cut(entry: JoinEntry, packs: list[dict[str, Any]]) -> list[str]:
     if entry.kind == "no cells":
         return ["cells       none: one stream and tables, each task joins its own rows; no shuffle, no state"]
     sizes = entry.shares.sizes
-    cut = [f"{' = '.join(map(str, k.columns))} in {s}" for k, s in zip(entry.query.keys, sizes, strict=True) if s > 1]
+    cut = [
+        f"{' = '.join(map(str, k.columns))} in {s}" for k, s in zip(entry.query.block.keys, sizes, strict=True) if s > 1
+    ]
     lines = [f"cells       {entry.shares.cells}: {'; '.join(cut) or 'not cut'}   ({entry.why})"]
     rows, sent = sum(p["rows"] for p in packs), sum(p["sent"] for p in packs)
     if rows:
@@ -431,7 +433,7 @@ def _routes(cells: list[dict[str, Any]], found: Mapping[str, Classes]) -> list[s
 def _predicates(entry: JoinEntry) -> list[str]:
     lines = []
     ordered = {i.alias for i in entry.query.inputs if i.window.ordered}
-    for f in entry.query.filters:
+    for f in entry.query.block.filters:
         if f.text in entry.left:
             place = "Spark, after the join (only Spark can evaluate it, and the window comes first)"
         elif f.functions or f.input in ordered:
@@ -439,9 +441,9 @@ def _predicates(entry: JoinEntry) -> list[str]:
         else:
             place = "Spark, before the join"
         lines.append(f"{f.text}: {place}")
-    for key in entry.query.keys:
+    for key in entry.query.block.keys:
         lines.append(f"{' = '.join(map(str, key.columns))}: index of the stems, as {key.type}")
-    for r in entry.query.residuals:
+    for r in entry.query.block.residuals:
         place = (
             "Spark, after the join (not vectorised)"
             if r.text in entry.left
