@@ -107,9 +107,9 @@ def run(
         np.array([sum(v.extra * weights[v.operator] for v in tally) for tally in tallies]),
         sum(v.rows_in + v.extra for tally in tallies for v in tally),
         cpu, wall,
-        sum(e.before != e.after for e in events), sum(e.kind == "change seen" for e in events),
+        sum(e.change is not None for e in events), sum(e.kind == "change seen" for e in events),
         sum(visits.seconds for visits in seen),
-        [e.tuples for e in events if e.before != e.after],
+        [e.tuples for e in events if e.change is not None],
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ class Flapping:
 def still(rates: Sequence[float], policy: str, tuples: int, seed: int = 31) -> Flapping:
     bits: NDArray[np.bool_] = np.random.default_rng(seed).random((tuples, len(rates))) < np.asarray(rates)
     done = run(policy, bits, [1.0] * len(rates), seed=seed)
-    return _count([e.tuples for e in done.events if e.before != e.after], tuples)
+    return _count([e.tuples for e in done.events if e.change is not None], tuples)
 
 
 def still_by_the_clock(workload: Workload, policy: str, advance: Callable[[int], None] = lambda rows: None) -> Flapping:

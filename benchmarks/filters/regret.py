@@ -100,7 +100,7 @@ def compare(
         Regret(
             who, np.array(spent[who]) / plain, float(np.sum(spent[who]) / plain.sum()), float(np.sum(spent[who])),
             sum(cells[who].tally.calls) / cells[who].tally.rows_in,
-            sum(e.before != e.after for e in cells[who].events),
+            sum(e.change is not None for e in cells[who].events),
         )
         for who in CONTESTANTS
     ]  # fmt: skip

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from benchmarks.joins.measure import WrongAnswer
 from benchmarks.joins.workloads import PHASE, Workload
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Policy, SingleRoute
+from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Visits
 from thalweg.engine.engine import Engine
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
+from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Pipeline, Route, Ruster
 
 BATCH = 2_500

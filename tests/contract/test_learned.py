@@ -14,7 +14,7 @@ import pytest
 
 from thalweg import optimize
 from thalweg.contract import learned
-from thalweg.contract.policy import SingleRoute
+from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Operator, Pipeline
 
 SHAPES = Path(__file__).parent / "fixtures" / "records.txt"
@@ -62,7 +62,7 @@ def test_a_policy_takes_up_its_own_record(name: str) -> None:
     policy, fresh = (optimize.make(name, FILTERS, seed) for seed in (1, 2))
     kept = json.loads(json.dumps(learned.record(policy)))
     assert fresh.snapshot() != policy.snapshot()
-    assert learned.take_up(fresh, FILTERS, kept) == []
+    assert learned.take_up(fresh, kept) == []
     assert fresh.snapshot() == policy.snapshot()
 
 
@@ -70,16 +70,16 @@ def test_a_policy_takes_up_its_own_record(name: str) -> None:
 def test_a_record_of_another_version_is_not_read_and_that_is_told(older: dict[str, int]) -> None:
     policy = optimize.make("auto", STEMS, 1)
     before = policy.snapshot()
-    (event,) = learned.take_up(policy, STEMS, {**older, "policy": "auto", "order": [0, 2, 1]})
-    assert (event.kind, event.before, event.after) == ("begin anew", "a → r → t", "a → r → t")
-    assert f"format {older.get('format', 0)}, this version reads {learned.FORMAT}" in event.why
+    (event,) = learned.take_up(policy, {**older, "policy": "auto", "order": [0, 2, 1]})
+    assert (event.kind, event.change) == ("begin anew", None)
+    assert f"format {older.get('format', 0)}, this version reads {learned.FORMAT}" in str(event.why)
     assert policy.snapshot() == before
 
 
 def test_a_policy_that_is_asked_for_instead_of_another_begins_without_a_word() -> None:
     policy = optimize.make("agreedy", FILTERS, 1)
     before = policy.snapshot()
-    assert learned.take_up(policy, FILTERS, learned.record(optimize.make("auto", FILTERS, 2))) == []
+    assert learned.take_up(policy, learned.record(optimize.make("auto", FILTERS, 2))) == []
     assert policy.snapshot() == before
 
 
@@ -92,8 +92,8 @@ def test_a_policy_of_another_package_numbers_its_records_itself() -> None:
         format = 8
 
     kept = learned.record(Theirs(FILTERS, 1))
-    assert learned.take_up(Theirs(FILTERS, 2), FILTERS, kept) == []
-    assert "format 7, this version reads 8" in learned.take_up(Newer(FILTERS, 2), FILTERS, kept)[0].why
+    assert learned.take_up(Theirs(FILTERS, 2), kept) == []
+    assert "format 7, this version reads 8" in str(learned.take_up(Newer(FILTERS, 2), kept)[0].why)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Explanation
+from thalweg.contract.explanation import Explanation
 from thalweg.contract.visits import Visits
 from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.optimize.orders.chaos import Chaos
-from thalweg.plan import Plan, Route, Ruster
+from thalweg.plan import Route, Routes, Ruster
 from thalweg.testing import checks
 from thalweg.testing.conformance import CHECKS
 
@@ -24,7 +24,7 @@ class NoPolicy:
     """Has no verb but route."""
 
     def __init__(self, pipeline: Any, seed: int = 0) -> None:
-        self.name, self.plan = "none", Plan.single(pipeline.written)
+        self.name, self.plan = "none", Routes.single(pipeline.written)
 
     def route(self, batch: Batch) -> list[Ruster]:
         return [Ruster(None, self.plan.route)]
@@ -97,7 +97,7 @@ class StartsOver(AGreedy):
 class RestoresBlindly(AGreedy):
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
-        self.plan = Plan(self.plan.version, {"": Route(tuple(record["order"]))})
+        self.plan = Routes(self.plan.version, {"": Route(tuple(record["order"]))})
 
 
 class DividesByRows(AGreedy):
@@ -155,7 +155,7 @@ class ChangesInTheDark(AGreedy):
 class TellsOfNothing(AGreedy):
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
-        self._events = [replace(e, after=e.before) for e in self._events]
+        self._events = [replace(e, change=None) for e in self._events]
 
 
 class CountsBackwards(AGreedy):
@@ -165,13 +165,13 @@ class CountsBackwards(AGreedy):
 
 class SignsAsAnother(AGreedy):
     def drain(self) -> list[Any]:
-        return [replace(e, policy="someone") for e in super().drain()]
+        return [replace(e, by="someone") for e in super().drain()]
 
 
 class ChangesInPlace(AGreedy):
     def reorder(self, order: Any, why: str, **told: Any) -> None:
         super().reorder(order, why, **told)
-        self.plan = Plan(0, self.plan.routes)
+        self.plan = Routes(0, self.plan.routes)
 
 
 class HandsOverTwice(AGreedy):

@@ -170,7 +170,7 @@ def test_auto_learns_explains_and_logs(spark):
     assert q.plan().route.operators == (1, 0)
     events = q.events()
     assert set(events.kind) >= {"adopt"}
-    assert (events.estimate_after < events.estimate_before)[events.kind == "adopt"].all()
+    assert (events.cost_after < events.cost_before)[events.kind == "adopt"].all()
     summary = q.summary()
     assert summary.calls < 0.75 * summary.spark_calls
     assert summary.saved_against_written > 0.2

@@ -34,7 +34,7 @@ def report(batch, partition, rows, calls, passed, route, events=(), sampled=0, w
 
 
 def reports():
-    moved = {"before": "is_attack → parses → listed", "after": "listed → is_attack → parses"}
+    moved = {"change": {"before": ["is_attack", "parses", "listed"], "after": ["listed", "is_attack", "parses"]}}
     return [
         report(0, 0, 1000, [1000, 500, 250], [500, 250, 100], [0, 1, 2], sampled=100, written=(100, 50, 25)),
         report(1, 0, 600, [60, 20, 600], [20, 10, 60], [2, 0, 1], [moved], sampled=60, written=(60, 30, 15)),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from thalweg.contract.policy import Policy
-from thalweg.plan import Event, Pipeline
+from thalweg.contract.policy import Formatted, Policy, Priming
+from thalweg.plan import Event, Reason
 
 FORMAT = 3
 """Of what the policies of this package write in `snapshot`. Raised whenever one of them writes or reads it otherwise."""
@@ -19,22 +19,25 @@ FORMAT = 3
 def record(policy: Policy, *, light: bool = False) -> dict[str, Any]:
     """All that was learned; `light`: what a new worker needs to begin where others are, where the policy says that this
     is less."""
-    written = getattr(policy, "prior", policy.snapshot) if light else policy.snapshot
-    return {"format": _format(policy), "policy": policy.name, "learned": written()}
+    written = policy.prior() if light and isinstance(policy, Priming) else policy.snapshot()
+    return {"format": _format(policy), "policy": policy.name, "learned": written}
 
 
-def take_up(policy: Policy, pipeline: Pipeline, kept: Mapping[str, Any]) -> list[Event]:
+def take_up(policy: Policy, kept: Mapping[str, Any]) -> list[Event]:
     """Let a new policy go on from a record of its own; what there is to say if it is of another version."""
     if kept.get("policy") != policy.name:
         return []
     if kept.get("format") != _format(policy):
-        plan = policy.plan.named(pipeline.names)
-        why = f"what was learned has format {kept.get('format', 0)}, this version reads {_format(policy)}"
-        return [Event(policy.name, "begin anew", policy.plan.version, 0, plan, plan, why)]
+        why = Reason.of(
+            "what was learned has format {found}, this version reads {wanted}",
+            found=kept.get("format", 0),
+            wanted=_format(policy),
+        )
+        return [Event(policy.name, "begin anew", policy.plan.version, 0, why)]
     policy.restore(kept["learned"])
     return []
 
 
 def _format(policy: Policy) -> int:
     """A policy of another package numbers its own."""
-    return int(getattr(policy, "format", FORMAT))
+    return policy.format if isinstance(policy, Formatted) else FORMAT

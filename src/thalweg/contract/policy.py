@@ -1,73 +1,33 @@
 """The contract of a policy: route batches, observe visits, explain yourself.
 
 A policy is pure in its inputs (batches, visits, seed): it reads no clock and no globals, so the same inputs give the
-same decisions. It knows the pipeline (names, allowed orders) and never an operator's code.
+same decisions. It knows the pipeline (names, allowed orders) and never an operator's code. What it may do beyond the
+three verbs is a capability: a small protocol of its own, which the engine asks for by type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from thalweg.contract.batch import Batch
+from thalweg.contract.explanation import Explanation
 from thalweg.contract.visits import Visits
-from thalweg.errors import CheckpointError
-from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
-
-
-@dataclass(frozen=True)
-class OperatorView:
-    """What a policy believes of one operator: unconditional pass rate, and seconds per tuple."""
-
-    name: str
-    pass_rate: float | None = None
-    cost: float | None = None
-
-
-@dataclass(frozen=True)
-class RouteView:
-    """One class of tuples: its label, its share of the tuples, its route, and the estimated seconds per tuple."""
-
-    label: str
-    share: float
-    route: Route
-    estimate: float | None = None
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The present routes, why they are so, and what it would take to change them."""
-
-    policy: str
-    why: str
-    routes: tuple[RouteView, ...]
-    operators: tuple[OperatorView, ...]
-    to_change: str = ""
-    tree: str = ""
-    """How content is classified, as text; empty where all tuples are one class."""
+from thalweg.plan import Event, Route, Routes, Ruster
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Chooses routes. See the module's head for what it may rely on.
-
-    In a join it may also have `ahead(rows, sent)`, how many tuples of a batch go first as scouts, and `rest`, for how many
-    batches the rusters it gave last may be used again: it is told of these together, at once if tuples are recalled.
-    """
+    """Chooses the routes of one input."""
 
     name: str
-    plan: Plan
+    plan: Routes
 
     def route(self, batch: Batch) -> list[Ruster]:
         """Split the batch: each row in exactly one ruster."""
         ...
 
     def observe(self, visits: Visits) -> None:
-        """Learn from what came of the batch; maybe change the plan."""
+        """Learn from what came of the batch; maybe change the routes."""
         ...
 
     def explain(self) -> Explanation: ...
@@ -77,95 +37,63 @@ class Policy(Protocol):
         ...
 
     def snapshot(self) -> dict[str, Any]:
-        """All that was learned, as plain JSON values."""
+        """The whole state as one record of plain JSON values. It has no side effect."""
         ...
 
     def restore(self, record: dict[str, Any]) -> None:
-        """Take up what an equal policy of an equal pipeline had learned. A class attribute `format`, a number, tells
-        records of one version of a policy from those of the next: `restore` gets only those of its own."""
+        """Go on from the record of an equal policy of an equal pipeline, deciding exactly as that one would have."""
         ...
 
 
-@dataclass
-class SingleRoute:
-    """Base of policies that send every tuple of a batch along one order."""
+@runtime_checkable
+class Scouting(Protocol):
+    """Sends a few rows of a batch ahead, so that the rest can take the order they ask for."""
 
-    pipeline: Pipeline
-    seed: int = 0
-    plan: Plan = field(init=False)
-    tuples: int = field(init=False, default=0)
-    name = "single"
+    def ahead(self, rows: int, sent: int) -> int:
+        """How many of the `rows` that are left go next as scouts; `sent` of their batch went before."""
+        ...
 
-    def __post_init__(self) -> None:
-        self.plan = Plan.single(self.pipeline.written)
-        self._random = np.random.default_rng([self.seed, len(self.pipeline)])
-        self._events: list[Event] = []
+
+@runtime_checkable
+class Resting(Protocol):
+    """Need not be asked about every batch."""
 
     @property
-    def order(self) -> tuple[int, ...]:
-        return self.plan.route.operators
-
-    def route(self, batch: Batch) -> list[Ruster]:
-        return [Ruster(None, self.plan.route)]
-
-    def observe(self, visits: Visits) -> None:
-        self.tuples += visits.rows
-
-    def explain(self) -> Explanation:
-        return Explanation(
-            self.name, self.why(), (RouteView("", 1.0, self.plan.route, None),),
-            tuple(OperatorView(n) for n in self.pipeline.names),
-        )  # fmt: skip
-
-    def why(self) -> str:
-        return ""
-
-    def reorder(
-        self, order: Sequence[int], why: str, *, kind: str = "reorder",
-        before: float | None = None, after: float | None = None,
-    ) -> None:  # fmt: skip
-        """Bring a new order in force and record why."""
-        route = Route(tuple(order))
-        if route != self.plan.route:
-            self.bring({"": route}, kind, why, before, after)
-
-    def bring(
-        self, routes: Mapping[str, Route], kind: str, why: str, before: float | None, after: float | None
-    ) -> None:
-        """Bring routes in force, one for each class, and record why."""
-        if dict(routes) == dict(self.plan.routes):
-            return
-        names = self.pipeline.names
-        was = self.plan.named(names)
-        self.plan = self.plan.with_routes(routes)
-        now = self.plan.named(names)
-        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, was, now, why, before, after))
-
-    def drain(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
-
-    def snapshot(self) -> dict[str, Any]:
-        return {
-            "policy": self.name,
-            "order": list(self.order),
-            "version": self.plan.version,
-            "tuples": self.tuples,
-            "random": self._random.bit_generator.state,
-        }
-
-    def restore(self, record: dict[str, Any]) -> None:
-        if sorted(record["order"]) != list(range(len(self.pipeline))):
-            raise CheckpointError(
-                f"the order {record['order']} is not one of the {len(self.pipeline)} operators of '{self.pipeline.stream}'",
-                hint="it was learned by another query",
-            )
-        # Guards may have been added since: what was learned must never bring in a route that is not allowed.
-        self.plan = Plan(int(record["version"]), {"": self.pipeline.closest(record["order"])})
-        self.tuples = int(record["tuples"])
-        self._random.bit_generator.state = record["random"]
+    def rest(self) -> int:
+        """For how many batches the last rusters may be used again. The policy is told of all of them together, and at
+        once if rows are recalled."""
+        ...
 
 
-def sampled(random: np.random.Generator, rows: int, probability: float) -> NDArray[np.bool_]:
-    """A coin flip for each row: True with the given probability."""
-    return random.random(rows) < probability
+@runtime_checkable
+class Classifying(Protocol):
+    """Has classes of rows, each with its own route."""
+
+    def assign(self, batch: Batch) -> list[Ruster]:
+        """The rows of a batch by class, on the routes in force. It changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Pricing(Protocol):
+    """Knows what a row would cost on any allowed route."""
+
+    def price(self, route: Route) -> float | None:
+        """Estimated seconds per row, or None while too little is known. It changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Priming(Protocol):
+    """Has a smaller record for new workers than its whole state."""
+
+    def prior(self) -> dict[str, Any]:
+        """What a new worker needs to begin where others are; `restore` reads it."""
+        ...
+
+
+@runtime_checkable
+class Formatted(Protocol):
+    """Numbers the versions of its records; `restore` gets only records of its own number."""
+
+    format: int

@@ -50,7 +50,8 @@ from thalweg.state.stem import SLICE_ROWS, Stem, read_ipc, write_ipc
 from thalweg.state.times import PER_SECOND, Clock, tick_of
 
 if TYPE_CHECKING:
-    from thalweg.contract.policy import Explanation, Policy
+    from thalweg.contract.explanation import Explanation
+    from thalweg.contract.policy import Policy
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
 
 Ints = NDArray[np.int64]
@@ -209,7 +210,7 @@ class Engine:
             return None
         stems = {s.input.alias: s.stem for s in self.stages if s.stem is not None}
         chosen = make(tuner, self.seed, calibrate.measured) if isinstance(tuner, str) else tuner
-        return Tuning(chosen, self.shape, stems)
+        return Tuning(chosen, self.shape, stems, self._built, self._waiting)
 
     def _span(self, i: int) -> int:
         """Length of a time window in ticks."""
@@ -387,7 +388,7 @@ class Engine:
         if stage.stem is not None:
             self._build(stage, arrival, kept, order)
         if self._tuning is not None and not self._frozen and self._tuning.news():
-            self._events += self._tuning.tune(self._built, self._waiting)
+            self._events += self._tuning.tune()
 
     def _built(self, alias: str) -> int:
         return self.stages[self.shape.number[alias]].rows_built
@@ -761,7 +762,7 @@ class Engine:
 
         views = {}
         if self._tuning is not None:
-            views = self._tuning.explain(self._built, self._waiting)
+            views = self._tuning.explain()
         for stage in self.stages:
             if stage.stem is not None and stage.input.alias not in views:
                 names = [self.shape.key_columns[stage.number][c][0] for c in self.shape.classes[stage.number]]
@@ -920,7 +921,7 @@ class Engine:
             stage.stem.entries, stage.stem.hashes = entry.get("entered", (0, 0))
         stage.visits = {k: [*v, 0][:5] for k, v in entry["visits"].items()}
         if stage.policy is not None and entry["policy"] is not None:
-            self._events += learned.take_up(stage.policy, stage.pipeline, entry["policy"])
+            self._events += learned.take_up(stage.policy, entry["policy"])
         if stage.order is not None:
             waiting, partitions = read_ipc(parts[f"order/{alias}"]), read_ipc(parts[f"partitions/{alias}"])
             stage.order.load(waiting, partitions, entry["order"])

@@ -139,6 +139,6 @@ class FilterCell:
                 {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate} for r in shown
             ],
             "tree": "" if pinned else told.tree,
-            "why": "frozen" if self.frozen else told.why,
-            "to_change": "thaw()" if self.frozen else told.to_change,
+            "why": "frozen" if self.frozen else str(told.why),
+            "to_change": "thaw()" if self.frozen else str(told.to_change or ""),
         }

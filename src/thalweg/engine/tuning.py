@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.contract.visits import Visits
 from thalweg.execute.shape import Shape
-from thalweg.plan import Event, Route
+from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
 from thalweg.profile.patterns.evenness import FINE, shares
 from thalweg.profile.patterns.patterns import mask_of
@@ -49,8 +49,17 @@ Waiting = Callable[[str, int], int]
 class Tuning:
     """A tuner at work on the stems of one engine."""
 
-    def __init__(self, tuner: IndexTuner, shape: Shape, stems: Mapping[str, Stem]) -> None:
+    def __init__(
+        self,
+        tuner: IndexTuner,
+        shape: Shape,
+        stems: Mapping[str, Stem],
+        built: Callable[[str], int],
+        waiting: Waiting,
+    ) -> None:
         self.tuner = tuner
+        self._built = built
+        self._waiting = waiting
         self.shape = shape
         self.stems = stems
         self.moved = 0
@@ -82,7 +91,7 @@ class Tuning:
         """What was explained last, and of which selection and layouts."""
         self._sizes = np.empty(1 << FINE, np.int64)
         self._names = [tuple(k[c][0] for c in cs) for k, cs in zip(shape.key_columns, shape.classes, strict=True)]
-        for alias, layout in tuner.begin({a: s.attributes for a, s in stems.items()}).items():
+        for alias, layout in tuner.begin({a: s.attributes for a, s in stems.items()}, self._facts).items():
             stems[alias].layout = layout
 
     @property
@@ -176,11 +185,13 @@ class Tuning:
         mask = mask_of(self.shape.step(bound, target).pattern, len(self.shape.classes[target]))
         return self._asked.setdefault((self.shape.aliases[target], mask), [0, 0.0, 0])
 
-    def tune(self, built: Callable[[str], int], waiting: Waiting) -> list[Event]:
+    def tune(self) -> list[Event]:
         """Bring the layouts in force that the tuner proposes; worth asking once it has been told anything new."""
         self.told = False
-        for change in self.tuner.propose(lambda alias: self._facts(alias, built, waiting)):
-            self.moved += self.stems[change.stem].relayout(change.layout, migrate=change.slices)
+        plan = Plan(layouts={alias: stem.layout for alias, stem in self.stems.items()})
+        while (change := self.tuner.propose(plan)) is not None:
+            self.moved += self.stems[change.where].relayout(change.after, migrate=change.slices)
+            plan = plan.apply(change)
         self._pace()
         return self.tuner.drain()
 
@@ -189,28 +200,30 @@ class Tuning:
         eased = EASE * grain if self._alert <= 0 and self.tuner.resting else grain
         self._enough = grain // HASTE if self._soon else eased
 
-    def explain(self, built: Callable[[str], int], waiting: Waiting) -> dict[str, IndexView]:
+    def explain(self) -> dict[str, IndexView]:
         """As of the last selection: asked after every batch, it weighs other layouts only when one was made."""
         stamp = (self.tuner.tunings, {alias: stem.layout for alias, stem in self.stems.items()})
         if self._shown is None or self._shown[0] != stamp:
-            views = self.tuner.explain(lambda alias: self._facts(alias, built, waiting, asked=True))
+            views = self.tuner.explain(lambda alias: self._facts(alias, asked=True))
             self._shown = (stamp, views)
         return dict(self._shown[1])
 
-    def _facts(self, alias: str, built: Callable[[str], int], waiting: Waiting, asked: bool = False) -> StemFacts:
+    def _facts(self, alias: str, asked: bool = False) -> StemFacts:
         stem = self.stems[alias]
 
         def listed() -> tuple[SliceFacts, ...]:
             layouts = stem.layouts()
             newest = max((s.first_time for s in stem.slices), default=0)
             return tuple(
-                SliceFacts(s.number, layouts[s.number], s.rows, _life(stem, s, k, newest), waiting(alias, s.expiry))
+                SliceFacts(
+                    s.number, layouts[s.number], s.rows, _life(stem, s, k, newest), self._waiting(alias, s.expiry)
+                )
                 for k, s in enumerate(stem.slices)
             )
 
         return StemFacts(
-            self._names[self.shape.number[alias]], stem.rows, built(alias), len(stem.runs),
-            lambda: self._evenness(stem, built(alias), asked), listed,
+            self._names[self.shape.number[alias]], stem.rows, self._built(alias), len(stem.runs),
+            lambda: self._evenness(stem, self._built(alias), asked), listed,
         )  # fmt: skip
 
     def _evenness(self, stem: Stem, built: int, asked: bool) -> list[list[float]]:

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Policy, SingleRoute
+from thalweg.contract.policy import Policy
 from thalweg.engine.engine import Engine
 from thalweg.lab.simulate import best_order
 from thalweg.lab.star import Star
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
+from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Pipeline, Route, Ruster
 
 SIZE = 10_000

@@ -49,7 +49,7 @@ class Run:
 
     @property
     def reorders(self) -> int:
-        return sum(e.before != e.after for e in self.events)
+        return sum(e.change is not None for e in self.events)
 
 
 def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journey:

@@ -17,12 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Policy, SingleRoute
+from thalweg.contract.policy import Policy
 from thalweg.engine.engine import Engine
 from thalweg.lab.simulate import cheapest
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
 from thalweg.optimize.classes.routeprices import subsets
+from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Pipeline, Route, Ruster
 
 STREAMS = 10

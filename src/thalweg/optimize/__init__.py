@@ -6,7 +6,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from thalweg.contract.policy import Explanation, OperatorView, Policy, RouteView
+from thalweg.contract.explanation import Explanation, OperatorView, RouteView
+from thalweg.contract.policy import Policy
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.optimize.classes.routeprices import has_stems
 from thalweg.plan import Pipeline

@@ -1,6 +1,7 @@
-"""A plan: every decision in force, as one immutable value with a version.
+"""The plan: every decision in force, as one immutable value with one version.
 
-Changing anything means making the next plan and swapping it in between rusters.
+Routes by input and class, layouts by stem, and room for caches, purges and the schedule. A decision is a `Change`;
+applying it gives the next plan. An engine swaps plans in between rusters, so a batch never sees half a change.
 """
 
 from __future__ import annotations
@@ -8,41 +9,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
-from thalweg.plan.route import Route
+from thalweg.plan.change import Change, NamedRoutes
+from thalweg.plan.layout import Layout
+
+PARTS = ("routes", "layouts", "caches", "purges", "schedule")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Routes by class label; a plan with one class has the single label "".
+    """Every part is a mapping: inputs to routes, stems to layouts, names to whatever a later tuner decides.
 
-    >>> plan = Plan.single(Route((0, 1)))
-    >>> plan.with_routes({"": Route((1, 0))}).version
-    1
+    >>> plan = Plan(routes={"a": {"": ("b", "c")}})
+    >>> plan = plan.apply(Change("routes", "a", plan.routes["a"], {"": ("c", "b")}))
+    >>> plan.version, dict(plan.routes["a"])
+    (1, {'': ('c', 'b')})
     """
 
     version: int = 0
-    routes: Mapping[str, Route] = field(default_factory=dict)
+    routes: Mapping[str, NamedRoutes] = field(default_factory=dict)
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    caches: Mapping[str, Any] = field(default_factory=dict)
+    purges: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    pinned: frozenset[str] = frozenset()
+    """Inputs whose routes are frozen."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "routes", MappingProxyType(dict(self.routes)))
+        for part in PARTS:
+            object.__setattr__(self, part, MappingProxyType(dict(getattr(self, part))))
 
-    def __reduce__(self) -> tuple[type[Plan], tuple[int, dict[str, Route]]]:
-        # A read-only view does not pickle; policies travel to workers with their plan.
-        return Plan, (self.version, dict(self.routes))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plan, (self.version, *(dict(getattr(self, part)) for part in PARTS), self.pinned)
 
-    @classmethod
-    def single(cls, route: Route) -> Plan:
-        return cls(0, {"": route})
+    def apply(self, change: Change) -> Plan:
+        """The plan after a change; what changes to None is gone."""
+        part = {**getattr(self, change.part), change.where: change.after}
+        if change.after is None:
+            del part[change.where]
+        changes: dict[str, Any] = {change.part: part}
+        return replace(self, version=self.version + 1, **changes)
 
-    @property
-    def route(self) -> Route:
-        """The only route, or the first one of several."""
-        return next(iter(self.routes.values()))
-
-    def named(self, names: list[str]) -> str:
-        """The plan in one line."""
-        return "; ".join(f"{label}: {r.named(names)}" if label else r.named(names) for label, r in self.routes.items())
-
-    def with_routes(self, routes: Mapping[str, Route]) -> Plan:
-        return replace(self, version=self.version + 1, routes=routes)
+    def route(self, where: str | None = None) -> tuple[str, ...]:
+        """The order of the first class of an input; of the only input if none is named."""
+        routes = self.routes[where] if where is not None else next(iter(self.routes.values()))
+        return next(iter(routes.values()))

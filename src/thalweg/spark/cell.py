@@ -343,7 +343,7 @@ def report(engine: Engine, before: Mapping[str, Any] | None = None, **more: Any)
             for a in told
         },
         "indexes": {a: asdict(v) for a, v in engine.indexes().items()},
-        "why": {a: "frozen" if a in engine.frozen else e.why for a, e in explained.items()},
+        "why": {a: "frozen" if a in engine.frozen else str(e.why) for a, e in explained.items()},
         "events": [e.record() for e in engine.drain()],
     }
 

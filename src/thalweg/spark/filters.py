@@ -72,7 +72,7 @@ class FilterTask:
         frozen = orders.get("frozen")
         policy = optimize.make(self.policy, self.pipeline, self._seed())
         prior = _learned.get(self.key) or orders.get("learned")
-        events = learned.take_up(policy, self.pipeline, prior) if prior else []
+        events = learned.take_up(policy, prior) if prior else []
         return FilterCell(
             self.pipeline, [self._filter(p) for p in self.predicates], policy,
             frozen="classes" if frozen == "classes" else Route(tuple(frozen)) if frozen else None, events=events,

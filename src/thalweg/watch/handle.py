@@ -9,15 +9,11 @@ from typing import Any
 import pandas as pd
 
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.plan import Event, Plan, Route
+from thalweg.plan import Change, Event, Reason, Route, Routes
 from thalweg.spark.board import Entry, board
-from thalweg.watch import explain, report
+from thalweg.watch import explain, report, words
 from thalweg.watch.summary import Summary, summarise
 
-EVENT_COLUMNS = [
-    "batch", "partition", "policy", "kind", "version", "tuples", "before", "after", "why",
-    "estimate_before", "estimate_after",
-]  # fmt: skip
 STATS_COLUMNS = [
     "batch", "partition", "predicate", "rows_in", "rows_out", "calls", "extra", "passed", "seconds", "route", "version",
 ]  # fmt: skip
@@ -64,23 +60,21 @@ class QueryHandle:
         """The routes in force, why, and what they save; prints as text, shows as HTML in notebooks."""
         return Explanation(self.summary())
 
-    def plan(self) -> Plan:
+    def plan(self) -> Routes:
         """The plan of the cell that saw most rows in the newest batch."""
         reports = self._reports()
         if not reports:
-            return Plan.single(self._entry.pipeline.written)
+            return Routes.single(self._entry.pipeline.written)
         newest = max(reports, key=lambda r: (r["batch"] if r["batch"] is not None else -1, r["tally"]["rows_in"]))
         classes = newest.get("classes") or [{"label": "", "route": newest["route"]}]
-        return Plan(newest["version"], {c["label"]: Route(tuple(c["route"])) for c in classes})
+        return Routes(newest["version"], {c["label"]: Route(tuple(c["route"])) for c in classes})
 
     def events(self) -> pd.DataFrame:
         """All decisions, in the order they were reported."""
         rows = [
-            {"batch": r["batch"], "partition": r["partition"], **event}
-            for r in self._reports()
-            for event in r["events"]
+            words.row(Event.of(event), r["batch"], r["partition"]) for r in self._reports() for event in r["events"]
         ]
-        return pd.DataFrame(rows + self._entry.decisions, columns=EVENT_COLUMNS)
+        return pd.DataFrame(rows + self._entry.decisions, columns=words.EVENT_COLUMNS)
 
     def stats(self) -> pd.DataFrame:
         """One row for each task and predicate."""
@@ -95,7 +89,7 @@ class QueryHandle:
                 )  # fmt: skip
         return pd.DataFrame(rows, columns=STATS_COLUMNS)
 
-    def freeze(self, order: Sequence[str] | None = None) -> Plan:
+    def freeze(self, order: Sequence[str] | None = None) -> Routes:
         """Pin the present route, or the given order of predicate names, from the next batch on.
 
         Where classes have routes of their own all of them stay, as each worker has them; an order given is for all.
@@ -118,7 +112,7 @@ class QueryHandle:
                                       hint=f"for example {list(pipeline.names)}")  # fmt: skip
         before = self.plan()
         self._entry.control.write(frozen=list(route))
-        after = Plan(before.version, {"": route})
+        after = Routes(before.version, {"": route})
         self._decided("freeze", before, after)
         return after
 
@@ -128,10 +122,11 @@ class QueryHandle:
         self._entry.control.write(frozen=None)
         self._decided("thaw", plan, plan)
 
-    def _decided(self, kind: str, before: Plan, after: Plan) -> None:
-        names = self._entry.pipeline.names
-        event = Event("user", kind, before.version, 0, before.named(names), after.named(names), "asked for")
-        self._entry.decisions.append({"batch": None, "partition": None, **event.record()})
+    def _decided(self, kind: str, before: Routes, after: Routes) -> None:
+        pipeline = self._entry.pipeline
+        change = Change("routes", pipeline.stream, before.names(pipeline.names), after.names(pipeline.names))
+        event = Event("user", kind, before.version, 0, Reason("asked for"), change)
+        self._entry.decisions.append(words.row(event))
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write all of it as one HTML page that needs nothing else; by default `<name>.html` in the working folder."""

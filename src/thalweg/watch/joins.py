@@ -13,13 +13,12 @@ import pandas as pd
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.shape import Shape
 from thalweg.optimize import shares as sharing
-from thalweg.plan import Event, Route
+from thalweg.plan import Change, Event, Reason, Route
 from thalweg.profile.rates.heavy import heavy
 from thalweg.spark.board import JoinEntry, board
 from thalweg.spark.keys import tasks
-from thalweg.watch import report
+from thalweg.watch import report, words
 from thalweg.watch.classes import Classes
-from thalweg.watch.handle import EVENT_COLUMNS
 from thalweg.watch.joinsummary import JoinSummary, classes, filtering, needed, summarise, window
 from thalweg.watch.sankey import sankey
 
@@ -132,11 +131,11 @@ class JoinHandle:
     def events(self) -> pd.DataFrame:
         """All decisions, of filters while packing and of cells, in the order they were reported."""
         rows = [
-            {"batch": r["batch"], "partition": r.get("key"), **event}
+            words.row(Event.of(event), r["batch"], r.get("key"))
             for r in self._reports("pack", "cell")
             for event in r.get("events", ())
         ]
-        return pd.DataFrame(rows + self._entry.decisions, columns=EVENT_COLUMNS)
+        return pd.DataFrame(rows + self._entry.decisions, columns=words.EVENT_COLUMNS)
 
     def stages(self) -> pd.DataFrame:
         """Seconds by the wall of each batch, by stage; and what the cells' part is made of.
@@ -194,10 +193,9 @@ class JoinHandle:
 
     def _decided(self, kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         for alias in after:
-            event = Event(
-                "user", kind, 0, 0, f"{alias}: {before.get(alias, '')}", f"{alias}: {after[alias]}", "asked for"
-            )
-            self._entry.decisions.append({"batch": None, "partition": None, **event.record()})
+            was, now = ({"": tuple(routes.get(alias, "").split(" → "))} for routes in (before, after))
+            event = Event("user", kind, 0, 0, Reason("asked for"), Change("routes", alias, was, now))
+            self._entry.decisions.append(words.row(event))
 
     def explain(self) -> JoinExplanation:
         """How the query is cut and routed, and what it keeps."""

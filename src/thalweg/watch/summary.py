@@ -101,7 +101,7 @@ def summarise(
         rows_in += tally["rows_in"]
         rows_out += tally["rows_out"]
         sampled += tally["sampled"]
-        reorders += sum(e["before"] != e["after"] for e in report["events"])
+        reorders += sum(e["change"] is not None for e in report["events"])
         for key, sums in total.items():
             for i, value in enumerate(tally[key]):
                 sums[i] += value

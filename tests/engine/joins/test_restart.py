@@ -102,5 +102,5 @@ def test_what_another_version_learned_is_not_read(policy, monkeypatch):
     monkeypatch.setattr(Engine, "snapshot", older)
     monkeypatch.setattr(Engine, "restore", taken_up)
     assert [sorted(run(restarted(case, case.seed, 1)).rows, key=repr) for case in cases] == wanted
-    assert {(e.policy, e.kind) for e in told} == {(policy, "begin anew")}
+    assert {(e.by, e.kind) for e in told} == {(policy, "begin anew")}
     assert len(told) >= len(cases)

@@ -386,7 +386,7 @@ def test_where_orders_are_alike_the_written_one_comes_back() -> None:
     for t in range(5, 200):
         engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
     assert policy.order == policy.pipeline.written.operators
-    assert [e.why for e in engine.drain()][-1] == "no other order saves what one more index may cost"
+    assert [str(e.why) for e in engine.drain()][-1] == "no other order saves what one more index may cost"
 
 
 def test_what_is_believed_of_the_written_order_does_not_grow_old() -> None:

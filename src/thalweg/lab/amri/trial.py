@@ -21,8 +21,7 @@ from thalweg.lab.amri.streams import ORDERS, Streams
 from thalweg.lab.experiment import Value
 from thalweg.optimize.indexes.amri import PAPER as PAPER
 from thalweg.optimize.indexes.amri import Amri
-from thalweg.optimize.indexes.tuner import Change
-from thalweg.profile.patterns.stemfacts import StemFacts
+from thalweg.plan import Change, Plan
 
 SCOUTED = 100
 """Tuples of a micro-batch, at least: smaller ones have no scouts, and routes would stay as written."""
@@ -36,8 +35,8 @@ class Trainee(Amri):
 
     stopped = False
 
-    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
-        return [] if self.stopped else super().propose(facts)
+    def propose(self, plan: Plan) -> Change | None:
+        return None if self.stopped else super().propose(plan)
 
 
 @dataclass(frozen=True)

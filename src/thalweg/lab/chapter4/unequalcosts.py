@@ -34,7 +34,7 @@ from thalweg.lab.chapter4.probes import ProbeBench
 from thalweg.lab.estimate import Estimate
 from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Panel, Trial, Value
 from thalweg.lab.simulate import run
-from thalweg.plan import Plan, Route
+from thalweg.plan import Route, Routes
 
 
 def unequal(
@@ -58,7 +58,7 @@ def raced(c: int, p: float, train: int, tuples: int, seed: int) -> list[dict[str
         run(policy, bits, seconds, seed=seed)
         racers[contender.name] = policy
     racers[OPTIMAL] = optimize.make("written", bench.pipeline, seed)
-    racers[OPTIMAL].plan = Plan.single(Route(best))
+    racers[OPTIMAL].plan = Routes.single(Route(best))
     spent, wall = dict.fromkeys(racers, 0.0), dict.fromkeys(racers, 0.0)
     piece = max(tuples // 5, 1000)
     for first in range(0, tuples, piece):

@@ -24,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Explanation, RouteView, SingleRoute, sampled
+from thalweg.contract.explanation import Explanation, RouteView
 from thalweg.contract.visits import DROPPED, Visits
 from thalweg.optimize.auto.contest import Contest
 from thalweg.optimize.classes.classed import Bits
 from thalweg.optimize.orders.agreedy import BURST, BURST_SAMPLING, CLUMP, AGreedy
-from thalweg.plan import Plan, Ruster
+from thalweg.optimize.orders.single import SingleRoute, sampled
+from thalweg.plan import Reason, Routes, Ruster
 from thalweg.profile.content.attributes import Values
 
 LEAST = 40
@@ -71,7 +72,7 @@ class Auto(SingleRoute):
     >>> from thalweg.lab.simulate import run
     >>> rows = np.random.default_rng(7).random((50_000, 3)) < [0.9, 0.5, 0.1]
     >>> r = run("auto", rows, costs=[1.0, 1.0, 1.0], seed=7)
-    >>> r.final_order, [e.kind for e in r.events if e.before != e.after][0]
+    >>> r.final_order, [e.kind for e in r.events if e.change][0]
     ((2, 1, 0), 'adopt')
     """
 
@@ -211,10 +212,8 @@ class Auto(SingleRoute):
         decisions = self.greedy.drain()
         if any(e.kind == "change seen" for e in decisions):
             self.contest.forget()
-            here = self.plan.route.named(self.pipeline.names)  # A-Greedy's own order need not be in force
-            self._events += [
-                replace(e, policy=self.name, version=self.plan.version, before=here, after=here) for e in decisions[:1]
-            ]
+            # A-Greedy's own order need not be in force.
+            self._events += [replace(e, by=self.name, version=self.plan.version, change=None) for e in decisions[:1]]
         if decisions or any(j.passed is not None for j in visits.journeys):
             self._worth = self._saving()
         saving, error, cost = self._worth
@@ -228,7 +227,7 @@ class Auto(SingleRoute):
                     last = decisions[-1] if decisions else None
                     self.reorder(
                         self.greedy.order, last.why if last else "A-Greedy's order moved",
-                        before=last.estimate_before if last else None, after=last.estimate_after if last else None,
+                        before=last.cost_before if last else None, after=last.cost_after if last else None,
                     )  # fmt: skip
         elif (
             len(self.greedy.profile) >= LEAST
@@ -279,11 +278,9 @@ class Auto(SingleRoute):
                 other.drain()
         if dict(policy.plan.routes) != dict(self.plan.routes):
             last = decisions[-1]
-            self.bring(policy.plan.routes, last.kind, last.why, last.estimate_before, last.estimate_after)
+            self.bring(policy.plan.routes, last.kind, last.why, last.cost_before, last.cost_after)
         elif decisions:
-            here = self.plan.named(self.pipeline.names)
-            last = replace(decisions[-1], policy=self.name, version=self.plan.version, tuples=self.tuples)
-            self._events.append(replace(last, before=here, after=here))
+            self.note(decisions[-1].kind, decisions[-1].why)
         if not judged:
             return
         written, greedy = (self.contest.saving(self.classed, against) for against in ("written", "agreedy"))
@@ -430,12 +427,12 @@ class Auto(SingleRoute):
         believed = self.greedy.explain()
         if self.classed:
             told = self.contest.explain(self.classed, self.plan)
-            return replace(told, policy=self.name, why=self.why(), operators=believed.operators)
+            return replace(told, policy=self.name, why=Reason.of(self.why()), operators=believed.operators)
         saving, _, cost = self._saving()
         now = cost - saving if self.adaptive else cost
         return Explanation(
-            self.name, self.why(), (RouteView("", 1.0, self.plan.route, now or None),), believed.operators,
-            believed.to_change if self.adaptive else self._what_it_takes(saving, cost),
+            self.name, Reason.of(self.why()), (RouteView("", 1.0, self.plan.route, now or None),), believed.operators,
+            believed.to_change if self.adaptive else Reason.of(self._what_it_takes(saving, cost)),
         )  # fmt: skip
 
     def why(self) -> str:
@@ -496,7 +493,7 @@ class Auto(SingleRoute):
         self._turn = int(record["turn"])
         self.taught = record["taught"]
         routes = {label: self.pipeline.closest(order) for label, order in record["routes"]}
-        self.plan = Plan(int(record["version"]), routes)
+        self.plan = Routes(int(record["version"]), routes)
         values, bits = record["lesson"]
         columns = len(self.contest.cbr.attributes)
         self._lesson = (

@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Explanation, SingleRoute, sampled
+from thalweg.contract.explanation import Explanation
 from thalweg.contract.visits import Journey, Visits
 from thalweg.optimize.auto.contest import Contest, conceivable
 from thalweg.optimize.classes.classed import Bits, outcomes
 from thalweg.optimize.orders.mjoin import CHANGE, MJoinGreedy
-from thalweg.plan import Event, Plan, Ruster
+from thalweg.optimize.orders.single import SingleRoute, sampled
+from thalweg.plan import Reason, Routes, Ruster
 from thalweg.profile.content.attributes import Values
 from thalweg.profile.content.screen import tells
 from thalweg.profile.rates.probing import UNIT, Probing, work_of
@@ -249,7 +250,7 @@ class AutoJoin(SingleRoute):
             if self.classed:
                 continue
             self.plan = self.plan.with_routes({"": self.greedy.plan.route})
-            self._events.append(replace(event, policy=self.name, version=self.plan.version, tuples=self.tuples))
+            self._events.append(replace(event, by=self.name, version=self.plan.version, tuples=self.tuples))
 
     def _follow_classes(self, name: str, by_class: tuple[Journey, ...], visits: Visits) -> None:
         policy = self.contest.contestants[name]
@@ -271,7 +272,7 @@ class AutoJoin(SingleRoute):
             last = decisions[-1] if decisions else None
             self.bring(
                 policy.plan.routes, last.kind if last else "reorder", last.why if last else "the routes of a class moved",
-                last.estimate_before if last else None, last.estimate_after if last else None,
+                last.cost_before if last else None, last.cost_after if last else None,
             )  # fmt: skip
             self._fresh()
         elif one:
@@ -291,10 +292,8 @@ class AutoJoin(SingleRoute):
                 before.mean * UNIT, after.mean * UNIT,
             )  # fmt: skip
             return
-        here = self.plan.route.named(self.pipeline.names)
-        why = f"{name}: classes took {after.mean / max(before.mean, 1e-9) - 1:+.0%} work against one order; not adopted"
-        told = (before.mean * UNIT, after.mean * UNIT)
-        self._events.append(Event(self.name, "trial", self.plan.version, self.tuples, here, here, why, *told))
+        why = "{name}: classes took {more:+.0%} work against one order; not adopted"
+        self.note("trial", Reason.of(why, name=name, more=after.mean / max(before.mean, 1e-9) - 1))
         self._put_off(EPISODE)
 
     def _check(self) -> None:
@@ -399,9 +398,9 @@ class AutoJoin(SingleRoute):
     def explain(self) -> Explanation:
         believed = self.greedy.explain()
         if not self.classed:
-            return replace(believed, policy=self.name, why=self.why())
+            return replace(believed, policy=self.name, why=Reason.of(self.why()))
         told = self.contest.explain(self.classed, self.plan)
-        return replace(told, policy=self.name, why=self.why(), operators=believed.operators)
+        return replace(told, policy=self.name, why=Reason.of(self.why()), operators=believed.operators)
 
     def why(self) -> str:
         if not self.greedy.choice:
@@ -447,7 +446,7 @@ class AutoJoin(SingleRoute):
         )
         self.classed, self.trial = record["classed"], record["trial"]
         routes = {label: self.pipeline.closest(order) for label, order in record["routes"]}
-        self.plan = Plan(int(record["version"]), routes)
+        self.plan = Routes(int(record["version"]), routes)
         self.sides = {name: Side(*s) for name, s in record["sides"].items()}
         learning = record["learning"]
         self._off, self._judged, self._batches, self._until, self._rounds, self.taught, self._vain = learning

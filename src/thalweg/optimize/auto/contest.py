@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.contract.policy import Explanation, RouteView
+from thalweg.contract.explanation import Explanation, RouteView
 from thalweg.optimize.classes.cbr import CBR
 from thalweg.optimize.classes.classed import Bits, Classed
 from thalweg.optimize.classes.mesh import RUSTER, TEST, Mesh
 from thalweg.optimize.classes.routeprices import has_stems
-from thalweg.plan import Pipeline, Plan
+from thalweg.plan import Pipeline, Routes
 from thalweg.profile.content.attributes import Values
 from thalweg.profile.rates.costs import Costs
 from thalweg.profile.rates.probing import UNIT, Probing
@@ -148,7 +148,7 @@ class Contest:
                 best = name
         return best if best != against else None
 
-    def explain(self, name: str, plan: Plan) -> Explanation:
+    def explain(self, name: str, plan: Routes) -> Explanation:
         """As the contestant tells it; with the routes of the plan in force where those are not its newest."""
         policy = self.contestants[name]
         told = policy.explain()

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import sampled
 from thalweg.contract.visits import PASSED, UNTRIED, Journey, Visits
 from thalweg.optimize.classes.classed import Bits, Classed, outcomes
 from thalweg.optimize.classes.routeprices import has_stems
+from thalweg.optimize.orders.single import sampled
 from thalweg.plan import Route, Ruster
 from thalweg.profile.content.attributes import Values
 from thalweg.profile.content.gainratio import by_chance, gain_ratio, variance_by_chance, variance_share
@@ -557,8 +557,7 @@ class CBR(Classed):
             "classifier",
             f"'{attribute}' {'now tells' if kept else 'tells too little of'} what '{name}' passes: "
             f"{self._measure()} {trial.ratio:.2f}, work {after / before - 1:+.1%} on {trial.under.tuples:.0f} tuples",
-            before, after if kept else before,
-        )  # fmt: skip
+        )
         self.trial = None
 
     # Plan

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Explanation, OperatorView, RouteView
+from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.visits import PASSED, UNTRIED, Journey, Visits
 from thalweg.errors import CheckpointError
 from thalweg.optimize.classes.routeprices import MOST, Prices, has_stems
-from thalweg.plan import Event, Pipeline, Plan, Route, Ruster
+from thalweg.plan import Change, Event, Pipeline, Reason, Route, Routes, Ruster
 from thalweg.profile.content.attributes import Attributes, Values
 from thalweg.profile.rates.costs import Costs
 from thalweg.profile.rates.probing import Probing
@@ -32,12 +32,12 @@ class Classed:
 
     pipeline: Pipeline
     seed: int = 0
-    plan: Plan = field(init=False)
+    plan: Routes = field(init=False)
     tuples: int = field(init=False, default=0)
     name = "classed"
 
     def __post_init__(self) -> None:
-        self.plan = Plan.single(self.pipeline.written)
+        self.plan = Routes.single(self.pipeline.written)
         self.costs: Costs | Probing = costs_of(self.pipeline)
         self.attributes = Attributes()
         self.costs_shared = False
@@ -121,22 +121,16 @@ class Classed:
         """Bring routes in force and record why; nothing happens where they are in force already."""
         if dict(routes) == dict(self.plan.routes):
             return False
-        was = self.described()
-        self.plan = self.plan.with_routes(routes)
+        names, was = self.pipeline.names, self.plan
+        self.plan = was.with_routes(routes)
         self._shares = {label: n for label, n in self._shares.items() if label in routes}
-        self._events.append(
-            Event(self.name, kind, self.plan.version, self.tuples, was, self.described(), why, before, after)
-        )
+        made = Change("routes", self.pipeline.stream, was.names(names), self.plan.names(names), before, after)
+        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, Reason.of(why), made))
         return True
 
-    def note(self, kind: str, why: str, before: float | None = None, after: float | None = None) -> None:
+    def note(self, kind: str, why: str) -> None:
         """Record a decision that changed no route."""
-        here = self.described()
-        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, here, here, why, before, after))
-
-    def described(self) -> str:
-        """The plan in one line."""
-        return self.plan.named(self.pipeline.names)
+        self._events.append(Event(self.name, kind, self.plan.version, self.tuples, Reason.of(why)))
 
     def shares(self) -> dict[str, float]:
         """Share of the tuples of each class; even where none was met yet."""
@@ -166,7 +160,8 @@ class Classed:
         routes = tuple(
             RouteView(label, shares[label], route, self.estimate(label)) for label, route in self.plan.routes.items()
         )
-        return Explanation(self.name, self.why(), routes, operators, self.to_change(), self.tree())
+        why, to_change = Reason.of(self.why()), Reason.of(self.to_change())
+        return Explanation(self.name, why, routes, operators, to_change, self.tree())
 
     def to_change(self) -> str:
         return ""
@@ -193,7 +188,7 @@ class Classed:
             )
         # Guards may have been added since: what was learned must never bring in a route that is not allowed.
         routes = {label: self.allowed(order) for label, order in record["routes"]}
-        self.plan = Plan(int(record["version"]), routes)
+        self.plan = Routes(int(record["version"]), routes)
         self.tuples = int(record["tuples"])
         self._random.bit_generator.state = record["random"]
         self.costs.restore(record["costs"])

@@ -30,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import sampled
 from thalweg.contract.visits import Journey, Visits
 from thalweg.optimize.classes.classed import Bits, Classed, outcomes
 from thalweg.optimize.classes.meshfind import LEAF, Found, Search, Task, by_class, find
 from thalweg.optimize.classes.routeprices import Prices, has_stems
 from thalweg.optimize.classes.routesearch import RouteSearch
+from thalweg.optimize.orders.single import sampled
 from thalweg.plan import Route, Ruster
 from thalweg.plan.tree import Tree, told
 from thalweg.plan.uncertain import Uncertain
@@ -451,7 +451,7 @@ class Mesh(Classed):
                 self._refine(k)
                 self._leave_open(k)
             if not self._bring_in_force(f"{looked}: the classes stay", "search"):
-                self.note("search", f"{looked}: nothing clearly cheaper", told_cost[0], told_cost[0])
+                self.note("search", f"{looked}: nothing clearly cheaper")
             return
         self._again = AGAIN
         self.classifier = classifier

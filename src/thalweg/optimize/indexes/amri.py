@@ -10,7 +10,7 @@ layouts, ours 1.07 (benchmarks/index). Every change is an event with the estimat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from thalweg.errors import DefinitionError, did_you_mean
@@ -18,8 +18,9 @@ from thalweg.optimize.indexes import migrate, schedule
 from thalweg.optimize.indexes.bitdivision import Option, divide
 from thalweg.optimize.indexes.layoutcost import Workload
 from thalweg.optimize.indexes.layoutsearch import Choice, select
-from thalweg.optimize.indexes.tuner import Change, IndexView
-from thalweg.plan import Event
+from thalweg.optimize.indexes.tuner import Facts, IndexView
+from thalweg.plan import Change, Event, Plan, Reason
+from thalweg.plan.change import Part
 from thalweg.plan.layout import Layout
 from thalweg.profile.patterns.cdia import Cdia
 from thalweg.profile.patterns.csria import Csria
@@ -59,11 +60,11 @@ class Amri:
     """An index tuner for all stems of a query.
 
     >>> tuner = Amri(window=100, period=100, insurance=0.0, floor=2)
-    >>> tuner.begin({"r": 2})
+    >>> tuner.begin({"r": 2}, lambda stem: StemFacts(("k", "l"), 1000, 1000, 1, even))
     {'r': Layout(kind='bits', bits=(), patterns=None)}
     >>> tuner.observe([Probe("r", 0b10, 200, 900.0, 50)])
     >>> even = lambda: [[2.0**-b for b in range(21)]] * 2
-    >>> [c.layout.bits for c in tuner.propose(lambda stem: StemFacts(("k", "l"), 1000, 1000, 1, even))]
+    >>> [c.after.bits for c in iter(lambda: tuner.propose(Plan()), None)]
     [(8, 2)]
     """
 
@@ -93,6 +94,7 @@ class Amri:
     prices: Prices = RECORDED
     seed: int = 0
     name: str = "amri"
+    part: Part = field(init=False, default="layouts")
 
     def __post_init__(self) -> None:
         if self.assessment not in ASSESSMENTS:
@@ -118,7 +120,8 @@ class Amri:
         self._credit = 0.0
         self._clock = schedule.make(self.schedule, [], self.window, self.period)
 
-    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
+    def begin(self, attributes: dict[str, int], facts: Facts) -> dict[str, Layout]:
+        self._facts = facts
         self.stems = {stem: n for stem, n in attributes.items() if n > 0}
         start = Layout("bits") if self.hashes is None else Layout("hash", patterns=())
         self.layouts = dict.fromkeys(self.stems, start)
@@ -156,17 +159,16 @@ class Amri:
 
     # Select
 
-    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
+    def propose(self, plan: Plan) -> Change | None:
         self._owed += [stem for stem in self._clock.due() if stem not in self._owed]
-        changes = []
         while self._owed and (self.budget is None or self._credit > 0):
-            change = self._tune(self._owed.pop(0), facts)
+            change = self._tune(self._owed.pop(0))
             if change is not None:
-                changes.append(change)
-        return changes
+                return change
+        return None
 
-    def _tune(self, stem: str, facts: Callable[[str], StemFacts]) -> Change | None:
-        assessed, known = self.assessed[stem], facts(stem)
+    def _tune(self, stem: str) -> Change | None:
+        assessed, known = self.assessed[stem], self._facts(stem)
         frequencies, requests = assessed.frequencies(), assessed.requests
         assessed.reset()
         if not frequencies or known.rows < 2:
@@ -177,7 +179,7 @@ class Amri:
         self.latest[stem], self._rows[stem] = frequencies, known.rows
         workload = self._workload(stem, known, frequencies, requests)
         self._built[stem] = known.built
-        old, new = self.layouts[stem], self._selected(stem, workload, known, facts)
+        old, new = self.layouts[stem], self._selected(stem, workload, known)
         before, after = self._cost(old, workload, known), self._cost(new, workload, known)
         # What a stem began with was no choice: the first selected is adopted for any gain, and goes to all slices, as after
         # the paper's training.
@@ -189,8 +191,9 @@ class Amri:
         migration = "all" if first else self.migration
         self._chosen.add(stem)
         moved = migrate.to_move(migration, known.slices, new, workload, windows)
-        self._tell(stem, old, new, before, after, workload, known, moved)
-        return Change(stem, new, moved)
+        change = Change("layouts", stem, old, new, before * NANO, after * NANO, moved)
+        self._tell(change, workload, known)
+        return change
 
     def _rests(self, stem: str, known: StemFacts, frequencies: Mapping[int, float]) -> bool:
         """Whether all is still as it was at the last selection, and that was not too long ago."""
@@ -222,12 +225,12 @@ class Amri:
             known.evenness, float(max(known.runs, 1)),
         )  # fmt: skip
 
-    def _selected(self, stem: str, workload: Workload, known: StemFacts, facts: Callable[[str], StemFacts]) -> Layout:
+    def _selected(self, stem: str, workload: Workload, known: StemFacts) -> Layout:
         if self.hashes is not None:
             often = sorted(workload.frequencies, key=lambda m: (-workload.frequencies[m], m))
             patterns = [attributes_of(m, workload.attributes) for m in often if m][: self.hashes]
             return Layout("hash", patterns=tuple(sorted(patterns)))
-        bits = known.bits if self.memory is None else min(known.bits, self._allowance(stem, workload, known, facts))
+        bits = known.bits if self.memory is None else min(known.bits, self._allowance(stem, workload, known))
         choice = self._cheapest(workload, bits)
         self._credit -= SELECTION + WEIGHED * choice.weighed * len(workload.frequencies)
         return Layout("bits", choice.bits)
@@ -235,12 +238,12 @@ class Amri:
     def _cheapest(self, workload: Workload, bits: int) -> Choice:
         return select(workload, bits, floor=min(self.floor, 2 * bits // 3 // workload.attributes))
 
-    def _allowance(self, stem: str, workload: Workload, known: StemFacts, facts: Callable[[str], StemFacts]) -> int:
+    def _allowance(self, stem: str, workload: Workload, known: StemFacts) -> int:
         """Bits that the division of the budget grants a stem, the others as they were last assessed."""
         assert self.memory is not None
         options = []
         for other in self.stems:
-            own = known if other == stem else facts(other)
+            own = known if other == stem else self._facts(other)
             asked = workload
             if other != stem:
                 asked = self._workload(other, own, self.latest.get(other, {}), self.window)
@@ -262,26 +265,19 @@ class Amri:
             cost += workload.requests * frequency * each
         return cost / max(workload.requests, 1.0)
 
-    def _tell(
-        self, stem: str, old: Layout, new: Layout, before: float, after: float, workload: Workload,
-        known: StemFacts, moved: frozenset[int],
-    ) -> None:  # fmt: skip
+    def _tell(self, change: Change, workload: Workload, known: StemFacts) -> None:
         self._version += 1
         often = max(workload.frequencies, key=lambda m: workload.frequencies[m])
-        why = (
-            f"{named(often, known.names)} is {workload.frequencies[often]:.0%} of {workload.requests:,.0f} requests"
-            + (f"; {len(moved)} of {len(known.slices)} slices move" if moved else "")
-        )
-        self._events.append(
-            Event(
-                self.name, "index", self._version, self.requests, f"{stem}: {old.named(known.names)}",
-                f"{stem}: {new.named(known.names)}", why, before * NANO, after * NANO,
-            )
+        why = Reason.of(
+            "{pattern} is {share:.0%} of {requests:,.0f} requests; {moved} of {slices} slices move",
+            pattern=named(often, known.names), share=workload.frequencies[often], requests=workload.requests,
+            moved=len(change.slices), slices=len(known.slices),
         )  # fmt: skip
+        self._events.append(Event(self.name, "index", self._version, self.requests, why, change))
 
     # What is known
 
-    def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]:
+    def explain(self, facts: Facts) -> dict[str, IndexView]:
         views = {}
         for stem in self.stems:
             known, present = facts(stem), self.layouts[stem]

@@ -12,23 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from thalweg.contract.tuner import Tuner
 from thalweg.errors import DefinitionError
-from thalweg.plan import Event
 from thalweg.plan.layout import Layout
 from thalweg.profile.patterns.stemfacts import Probe, StemFacts
 from thalweg.profile.prices import Prices
 
 PRICES = ("measured", "recorded")
 """Where the prices of operations on an index come from."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A new layout for the slices of a stem to come, and for those listed."""
-
-    stem: str
-    layout: Layout
-    slices: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -43,8 +34,12 @@ class IndexView:
     why: str = ""
 
 
-class IndexTuner(Protocol):
-    name: str
+Facts = Callable[[str], StemFacts]
+"""What is known of a stem, by its name."""
+
+
+class IndexTuner(Tuner, Protocol):
+    """A tuner of layouts."""
 
     grain: int
     """Tuples that come between two observations, at least, and then up to the end of a turn of the inputs, in which each
@@ -60,25 +55,16 @@ class IndexTuner(Protocol):
         """Whether, for as long as routes stay as they are, it is enough to be told more seldom."""
         ...
 
-    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
-        """Told once which stems there are, and how many join attributes each has. Returns the layouts to start with."""
+    def begin(self, attributes: dict[str, int], facts: Facts) -> dict[str, Layout]:
+        """Told once which stems there are, how many join attributes each has, and where to ask about them. Returns the
+        layouts to start with."""
         ...
 
     def observe(self, probes: Sequence[Probe]) -> None:
         """What was asked of the stems since the last time."""
         ...
 
-    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
-        """Asked after each observation, between batches."""
-        ...
-
-    def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]: ...
-
-    def drain(self) -> list[Event]: ...
-
-    def snapshot(self) -> dict[str, Any]: ...
-
-    def restore(self, record: dict[str, Any]) -> None: ...
+    def explain(self, facts: Facts) -> dict[str, IndexView]: ...
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from thalweg.contract.visits import Journey, Visits
 from thalweg.optimize.orders.profiling import Profiling
-from thalweg.plan import Event
+from thalweg.plan import Reason
 from thalweg.profile.rates.change import ChangeDetector
 from thalweg.profile.rates.matrix import MatrixView
 from thalweg.profile.rates.window import ProfileWindow
@@ -88,11 +88,8 @@ class AGreedy(Profiling):
 
     def _forget(self, operator: int) -> None:
         self.forget()
-        here = self.plan.route.named(self.pipeline.names)
-        self._events.append(
-            Event(self.name, "change seen", self.plan.version, self.tuples, here, here,
-                  f"'{self.pipeline.names[operator]}' drops another share of the tuples than before; profiling afresh")
-        )  # fmt: skip
+        why = "'{operator}' drops a different share of the rows than before; profiling afresh"
+        self.note("change seen", Reason.of(why, operator=self.pipeline.names[operator]))
 
     def learn(self, profiled: list[Journey]) -> None:
         for journey in profiled:

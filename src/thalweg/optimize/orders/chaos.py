@@ -7,7 +7,7 @@ tried after a drop. Answers, errors and exactly-once must be the same as under `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import SingleRoute
-from thalweg.optimize.indexes.tuner import Change, IndexView
-from thalweg.plan import Event, Route, Ruster
+from thalweg.optimize.indexes.tuner import Facts, IndexView
+from thalweg.optimize.orders.single import SingleRoute
+from thalweg.plan import Change, Event, Plan, Reason, Route, Ruster
+from thalweg.plan.change import Part
 from thalweg.plan.layout import Layout
 from thalweg.plan.ruster import Also, Purpose
 from thalweg.plan.tree import Column, Comparison, Tree
 from thalweg.profile.content.attributes import Attributes, Values
-from thalweg.profile.patterns.stemfacts import Probe, StemFacts
+from thalweg.profile.patterns.stemfacts import Probe
 
 Rows = NDArray[np.int64]
 
@@ -114,11 +115,12 @@ class ChaosTuner:
     """Draws layouts of any kind for any stem at any moment, and which of its slices move.
 
     >>> tuner = ChaosTuner(seed=2)
-    >>> tuner.begin({"r": 2})
+    >>> tuner.begin({"r": 2}, lambda stem: StemFacts(("k", "l"), 0, 0, 1, list))
     {}
     """
 
     name = "chaos"
+    part: Part = "layouts"
     grain = 0
     resting = False
 
@@ -126,6 +128,8 @@ class ChaosTuner:
         self.probability = probability
         self.stems: dict[str, int] = {}
         self.requests = 0
+        self._due: list[str] = []
+        """Stems whose dice are still to be thrown."""
         self._version = 0
         self._random = np.random.default_rng([seed, 77])
         self._events: list[Event] = []
@@ -134,27 +138,28 @@ class ChaosTuner:
     def tunings(self) -> int:
         return self._version
 
-    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
-        self.stems = dict(attributes)
+    def begin(self, attributes: dict[str, int], facts: Facts) -> dict[str, Layout]:
+        self.stems, self._facts = dict(attributes), facts
         return {}
 
     def observe(self, probes: Sequence[Probe]) -> None:
         self.requests += sum(p.requests for p in probes)
+        self._due = list(self.stems)
 
-    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
-        changes = []
-        for stem, attributes in self.stems.items():
+    def propose(self, plan: Plan) -> Change | None:
+        while self._due:
+            stem = self._due.pop(0)
             if self._random.random() >= self.probability:
                 continue
-            known, layout = facts(stem), self._layout(attributes)
+            known, layout = self._facts(stem), self._layout(self.stems[stem])
             moved = frozenset(s.number for s in known.slices if self._random.random() < 0.5)
             self._version += 1
-            self._events.append(
-                Event(self.name, "index", self._version, self.requests, "", f"{stem}: {layout.named(known.names)}",
-                      f"a throw of the dice; {len(moved)} of {len(known.slices)} slices move")
-            )  # fmt: skip
-            changes.append(Change(stem, layout, moved))
-        return changes
+            why = "a throw of the dice; {moved} of {slices} slices move"
+            facts = {"moved": len(moved), "slices": len(known.slices)}
+            change = Change("layouts", stem, plan.layouts.get(stem), layout, slices=moved)
+            self._events.append(Event(self.name, "index", self._version, self.requests, Reason(why, facts), change))
+            return change
+        return None
 
     def _layout(self, attributes: int) -> Layout:
         random = self._random
@@ -166,7 +171,7 @@ class ChaosTuner:
             return Layout("hash", patterns=tuple(p for p in every[:64] if random.random() < 0.4))
         return Layout("hash" if kind == 2 else "bits")
 
-    def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]:
+    def explain(self, facts: Facts) -> dict[str, IndexView]:
         return {}
 
     def drain(self) -> list[Event]:
@@ -174,8 +179,9 @@ class ChaosTuner:
         return events
 
     def snapshot(self) -> dict[str, Any]:
-        return {"random": self._random.bit_generator.state, "counts": [self.requests, self._version]}
+        return {"random": self._random.bit_generator.state, "counts": [self.requests, self._version], "due": self._due}
 
     def restore(self, record: dict[str, Any]) -> None:
         self._random.bit_generator.state = record["random"]
         self.requests, self._version = record["counts"]
+        self._due = list(record["due"])

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Explanation, OperatorView, RouteView, SingleRoute
+from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.visits import Visits
-from thalweg.plan import Route, Ruster
+from thalweg.optimize.orders.single import SingleRoute
+from thalweg.plan import Reason, Route, Ruster
 from thalweg.profile.rates.costs import Costs
 
 STAKE = 0.02
@@ -94,7 +95,7 @@ class Lottery(SingleRoute):
         views = tuple(OperatorView(n, None, float(c)) for n, c in zip(self.pipeline.names, costs, strict=True))
         chances = ", ".join(f"{n} {c:.0%}" for n, c in zip(self.pipeline.names, self.chances, strict=True))
         return Explanation(
-            self.name, f"a route is drawn for each {self.ruster} rows; chances to go first: {chances}",
+            self.name, Reason(f"a route is drawn for each {self.ruster} rows; chances to go first: {chances}"),
             (RouteView("", 1.0, self.plan.route),), views,
         )  # fmt: skip
 

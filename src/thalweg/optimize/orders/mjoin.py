@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Explanation, OperatorView, RouteView, SingleRoute
+from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.visits import PASSED, UNTRIED, Journey, Visits
-from thalweg.plan import Route, Ruster
+from thalweg.optimize.orders.single import SingleRoute
+from thalweg.plan import Reason, Route, Ruster
 from thalweg.profile.rates.fanout import Belief, Fanouts
 from thalweg.profile.rates.probing import UNIT, units, work_of
 
@@ -537,7 +538,7 @@ class MJoinGreedy(SingleRoute):
             known = (None, None) if belief is None else (belief.fanout, belief.work * UNIT)
             views.append(OperatorView(name, *known))
         route = RouteView("", 1.0, self.plan.route, self.estimate(self.order))
-        return Explanation(self.name, self.why(), (route,), tuple(views), self._to_change())
+        return Explanation(self.name, Reason.of(self.why()), (route,), tuple(views), Reason.of(self._to_change()))
 
     def _to_change(self) -> str:
         """The strongest rival of the operators in force."""

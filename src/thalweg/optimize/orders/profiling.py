@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Explanation, OperatorView, RouteView, SingleRoute, sampled
+from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.visits import PASSED, UNTRIED, Journey, Visits
-from thalweg.plan import Ruster
+from thalweg.optimize.orders.single import SingleRoute, sampled
+from thalweg.plan import Reason, Ruster
 from thalweg.plan.ruster import Also
 from thalweg.profile.rates.costs import Costs
 
@@ -89,7 +90,7 @@ class Profiling(SingleRoute):
             for i, name in enumerate(self.pipeline.names)
         )
         route = RouteView("", 1.0, self.plan.route, self.estimate())
-        return Explanation(self.name, self.why(), (route,), views, self.to_change())
+        return Explanation(self.name, Reason.of(self.why()), (route,), views, Reason.of(self.to_change()))
 
     def estimate(self) -> float | None:
         """Estimated seconds per tuple on the present order."""

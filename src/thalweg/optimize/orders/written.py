@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.contract.policy import SingleRoute
+from thalweg.optimize.orders.single import SingleRoute
 
 
 @dataclass

@@ -1,0 +1,68 @@
+"""A change: one part of the plan before and after a decision, with what a row costs under each.
+
+Values only: routes are tuples of operator names by class, layouts are `Layout`. Costs are seconds per row of the input
+concerned, or None while they are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from thalweg.plan.layout import Layout
+
+Part = Literal["routes", "layouts", "caches", "purges", "schedule"]
+NamedRoutes = Mapping[str, tuple[str, ...]]
+"""By class label, the names of the operators in the order in which they are visited."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What changes, and where: an input for routes, a stem for layouts.
+
+    >>> change = Change("routes", "a", {"": ("b", "c")}, {"": ("c", "b")}, 2e-6, 1e-6)
+    >>> Change.of(change.record()) == change
+    True
+    """
+
+    part: Part
+    where: str
+    before: Any
+    after: Any
+    cost_before: float | None = None
+    cost_after: float | None = None
+    slices: frozenset[int] = frozenset()
+    """Layouts: the stored slices that move too. Others keep the layout they have."""
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "part": self.part, "where": self.where, "before": _record(self.before), "after": _record(self.after),
+            "cost_before": self.cost_before, "cost_after": self.cost_after, "slices": sorted(self.slices),
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Change:
+        read = _READERS.get(record["part"], _as_it_is)
+        values = {k: None if record[k] is None else read(record[k]) for k in ("before", "after")}
+        return cls(**{**record, **values, "slices": frozenset(record["slices"])})
+
+
+def _record(value: Any) -> Any:
+    if isinstance(value, Layout):
+        return value.record()
+    if isinstance(value, Mapping):
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in value.items()}
+    return value
+
+
+def _routes(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {label: tuple(route) for label, route in record.items()}
+
+
+def _as_it_is(record: Any) -> Any:
+    return record
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"routes": _routes, "layouts": Layout.of}
