@@ -72,7 +72,7 @@ def test_classes_come_in_force_where_the_kind_tells_and_say_so() -> None:
     assert policy.classed in ("cbr", "mesh")
     assert len(policy.plan.routes) >= 2
     adopted = next(e for e in adapted.drain() if e.kind == "adopt")
-    assert adopted.policy == "auto"
+    assert adopted.by == "auto"
     assert adopted.cost_after < 0.95 * adopted.cost_before
     told = policy.explain()
     assert "kind" in told.tree
