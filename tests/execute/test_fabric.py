@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from thalweg import optimize
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
-from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Visits
+from thalweg.contract.visits import COUNTED, DROPPED, PASSED, ROWS_IN, ROWS_OUT, UNTRIED, WORK, Journey, Visits
 from thalweg.errors import DefinitionError, PredicateError
 from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter, NoVerdict
@@ -150,12 +150,17 @@ class Watched:
     def batch(self) -> Batch:
         return Batch(pa.record_batch({"id": pa.array(range(len(self.table)), pa.int64())}))
 
-    def one(self, row: int, ruster: Ruster) -> tuple[list[tuple[int, bool]], list[int], bool]:
+    def lives(self, ruster: Ruster) -> list[tuple[list[tuple[int, bool]], list[int], bool]]:
+        """The life of each row of a ruster."""
+        ids = np.zeros(len(ruster.rows), int) if ruster.ids is None else ruster.ids
+        return [self.one(int(r), ruster, ruster.routes[k]) for r, k in zip(ruster.rows, ids, strict=True)]
+
+    def one(self, row: int, ruster: Ruster, route: Route) -> tuple[list[tuple[int, bool]], list[int], bool]:
         """The life of one row: the operators tried (and whether on its way), its bits, whether it leaves."""
         tried: dict[int, Outcome] = {}
         told: list[tuple[int, bool]] = []
         alive, dropped_just_now = True, False
-        for op in ruster.route:
+        for op in route:
             wanted = alive
             if ruster.purpose == "profile" and not alive:
                 wanted = ruster.also == "all" or (dropped_just_now if ruster.also == "next" else op in ruster.also)
@@ -187,7 +192,7 @@ def test_each_predicate_is_called_with_the_rows_due_to_it_and_no_other(raising: 
         watched = make_watched(seed, raising)
         rusters = make_rusters(Seeded(seed + 1), watched.pipeline, len(watched.table))
         costs = [1.0 + i for i in range(len(watched.pipeline))]
-        lives = [{int(r): watched.one(int(r), ruster) for r in ruster.rows} for ruster in rusters]
+        lives = [dict(zip(ruster.rows.tolist(), watched.lives(ruster), strict=True)) for ruster in rusters]
         surfaces = any(
             alive and any(watched.table[row][op] == "raise" for op, _ in told)
             for life in lives
@@ -212,7 +217,7 @@ def check_visits(watched: Watched, rusters: Sequence[Ruster], visits: Visits, co
     assert [j.ruster for j in visits.journeys] == travelled, "empty rusters do not travel"
     for journey in visits.journeys:
         ruster = journey.ruster
-        lives = [watched.one(int(r), ruster) for r in ruster.rows]
+        lives = watched.lives(ruster)
         assert journey.rows == len(lives)
         if ruster.purpose == "profile":
             assert journey.passed is not None
@@ -235,7 +240,30 @@ def check_visits(watched: Watched, rusters: Sequence[Ruster], visits: Visits, co
             assert visit.work == len(on_way) + len(extra)
             assert visit.seconds == pytest.approx(costs[op] * len(on_way))
             assert visit.extra_seconds == pytest.approx(costs[op] * len(extra))
+        if ruster.ids is not None:
+            check_counts(watched, journey, lives)
     assert visits.seconds == pytest.approx(sum(v.seconds + v.extra_seconds for j in visits.journeys for v in j.visits))
+
+
+def check_counts(watched: Watched, journey: Journey, lives: Sequence[Any]) -> None:
+    """Counts by route are those of the rows on it."""
+    ruster = journey.ruster
+    assert ruster.ids is not None
+    assert journey.begun.tolist() == np.bincount(ruster.ids, minlength=len(ruster.routes)).tolist()
+    expected = np.zeros((len(ruster.routes), len(watched.pipeline), COUNTED), int)
+    for row, k, (tried, _, _) in zip(ruster.rows, ruster.ids, lives, strict=True):
+        for op, _ in tried:
+            expected[k, op, [ROWS_IN, WORK]] += 1
+            expected[k, op, ROWS_OUT] += watched.table[row][op] in ("pass", "raise")
+    assert journey.counts.tolist() == expected.tolist()
+    told = {label: (route, rows, visits) for route, label, rows, visits in journey.by_route()}
+    assert sum(rows for _, rows, _ in told.values()) == journey.rows
+    for visit in journey.visits:
+        same = [v for _, _, visits in told.values() for v in visits if v.operator == visit.operator]
+        assert sum(v.rows_out for v in same) == visit.rows_out
+        assert sum(v.seconds for v in same) == pytest.approx(visit.seconds)
+    for route, _, visits in told.values():
+        assert [v.operator for v in visits] == [op for op in route if op in [v.operator for v in visits]]
 
 
 def test_the_simulation_of_the_lab_agrees_with_the_fabric() -> None:
@@ -249,7 +277,7 @@ def test_the_simulation_of_the_lab_agrees_with_the_fabric() -> None:
         filters = [Filter(f"f{i}", lambda b: b, (f"b{i}",), "arrow") for i in range(n)]
         rusters = [r for r in make_rusters(Seeded(seed), pipeline, rows) if len(r.rows)]
         if seed % 5 == 0:
-            rusters = [replace(rusters[0], rows=None)]
+            rusters = [replace(rusters[0], rows=None, ids=None)]
         kept, visits = FilterFabric(pipeline, filters, RecordedMeter(costs)).run(Batch(pa.record_batch(table)), rusters)
         assert kept.tolist() == bits.all(axis=1).tolist()
         for ruster, real in zip(rusters, visits.journeys, strict=True):
@@ -262,6 +290,9 @@ def test_the_simulation_of_the_lab_agrees_with_the_fabric() -> None:
             for a, b in zip(simulated.visits, real.visits, strict=True):
                 assert (a.rows_in, a.rows_out, a.extra, a.work) == (b.rows_in, b.rows_out, b.extra, b.work)
                 assert (a.seconds, a.extra_seconds) == pytest.approx((b.seconds, b.extra_seconds))
+            if ruster.ids is not None:
+                assert simulated.counts.tolist() == real.counts.tolist()
+                assert simulated.begun.tolist() == real.begun.tolist()
 
 
 # --- single cases -----------------------------------------------------------------------------------------------------

@@ -1,18 +1,24 @@
 """What came of a batch: per ruster and operator the rows in, the rows out and the cost; pass bits where asked.
 
 Produced by the fabric, read by policies; the only thing a policy ever learns about the data besides the batch itself.
+Where a ruster has several routes, its visits are totals over all of them, and `counts` tells them apart as one array,
+so that a policy with many classes needs no loop over them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.plan import Ruster
+from thalweg.plan import Route, Ruster
 
 PASSED, DROPPED, UNTRIED = np.int8(1), np.int8(0), np.int8(-1)
+
+ROWS_IN, ROWS_OUT, SURVIVORS, WORK, BUCKETS, HASHES, COUNTED = range(7)
+"""What `Journey.counts` counts, as in `Visit`: its last axis. Filters count no survivors, buckets or hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +80,46 @@ class Journey:
     entries: float = 0.0
     """Rows entered in indexes only to count against operators that did not come next; rows looked through instead count
     as a share of one."""
-    left: tuple[NDArray[np.int64], ...] | None = None
-    """Positions in the batch of the rows that left each visited operator, in the order of `visits`; None unless the
-    ruster asked for a trace."""
+    dropped: NDArray[np.int16] | None = None
+    """Filters: the operator that dropped each row, in the order of the ruster's rows, -1 where none did; None unless
+    the ruster asked for a trace."""
+    counts: NDArray[np.int64] | None = None
+    """By route, operator and what is counted (`ROWS_IN`, ...). Always there if the ruster has several routes."""
+    begun: NDArray[np.int64] | None = None
+    """Rows of each route, without those recalled. Always there if the ruster has several routes."""
+
+    @property
+    def left(self) -> tuple[NDArray[np.int64], ...] | None:
+        """Positions in the batch of the rows that left each visited operator, in the order of `visits`. Only for a ruster of
+        one route that asked for a trace."""
+        if self.dropped is None or self.ruster.ids is not None:
+            return None
+        rows = np.arange(len(self.dropped)) if self.ruster.rows is None else self.ruster.rows
+        gone = np.zeros(len(rows), np.bool_)
+        left = []
+        for visit in self.visits:
+            gone |= self.dropped == visit.operator
+            left.append(rows[~gone])
+        return tuple(left)
+
+    def by_route(self) -> Iterator[tuple[Route, str, int, tuple[Visit, ...]]]:
+        """Each route with its class, its rows and its visits; seconds are shared out by work."""
+        ruster = self.ruster
+        if self.counts is None or self.begun is None or len(ruster.routes) == 1:
+            yield ruster.route, ruster.label, self.rows, self.visits
+            return
+        joined = {v.operator: v.survivors is not None for v in self.visits}
+        each = {v.operator: v.seconds / max(v.work, 1) for v in self.visits}
+        lines, begun = self.counts.tolist(), self.begun.tolist()
+        for route, label, rows, counts in zip(ruster.routes, ruster.labels, begun, lines, strict=True):
+            visits = []
+            for op in route:
+                came, out, survived, work, buckets, hashes = counts[op]
+                if came:
+                    survivors = survived if joined[op] else None
+                    visits.append(Visit(op, came, out, work * each[op], 0, 0.0, survivors, work, buckets, hashes))
+            if rows:
+                yield route, label, rows, tuple(visits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,14 +23,14 @@ PRESENT = frozenset({"stored", "bytes", "slices", "index bytes", "waiting", "wat
 def count_classes(classes: ByClass, journeys: Iterable[Journey], operators: int) -> None:
     """Add what the rusters of each class met; those without a class are passed over."""
     for journey in journeys:
-        label = journey.ruster.label
-        if not label or (label not in classes and len(classes) >= MOST_CLASSES):
-            continue
-        counts = classes.setdefault(label, [0] * (2 * operators + 1))
-        counts[0] += journey.rows
-        for v in journey.visits:
-            counts[1 + v.operator] += v.rows_in
-            counts[1 + operators + v.operator] += v.rows_out
+        for _, label, rows, visits in journey.by_route():
+            if not label or (label not in classes and len(classes) >= MOST_CLASSES):
+                continue
+            counts = classes.setdefault(label, [0] * (2 * operators + 1))
+            counts[0] += rows
+            for v in visits:
+                counts[1 + v.operator] += v.rows_in
+                counts[1 + operators + v.operator] += v.rows_out
 
 
 def since(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

@@ -148,16 +148,16 @@ class Tuning:
         for i, visits in self._noted:
             first = len(self.shape.filters[i])
             for journey in visits.journeys:
-                route = journey.ruster.route
-                lines = self._lines.get((i, route))
-                if lines is None:
-                    lines = self._lines_of(i, route)
-                for v in journey.visits:
-                    if v.operator >= first:
-                        line = lines[v.operator]
-                        line[0] += v.rows_in
-                        line[1] += v.work
-                        line[2] += v.rows_out
+                for route, _, _, met in journey.by_route():
+                    lines = self._lines.get((i, route))
+                    if lines is None:
+                        lines = self._lines_of(i, route)
+                    for v in met:
+                        if v.operator >= first:
+                            line = lines[v.operator]
+                            line[0] += v.rows_in
+                            line[1] += v.work
+                            line[2] += v.rows_out
                 for t in journey.trials:
                     others = self._others[i]
                     bound = frozenset([i, *(others[op - first] for op in t.visited if op >= first)])

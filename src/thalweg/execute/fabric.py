@@ -23,6 +23,7 @@ from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Visit, Vi
 from thalweg.errors import DefinitionError, PredicateError
 from thalweg.execute.filters import Filter, NoVerdict, Rows, Verdict
 from thalweg.execute.meter import Meter, clock
+from thalweg.execute.several import apart, together
 from thalweg.plan import Pipeline, Ruster
 
 
@@ -43,20 +44,23 @@ class FilterFabric:
         keep = np.zeros(len(batch), np.bool_)
         pending: dict[int, dict[int, Exception]] = {}
         journeys = []
-        for ruster in rusters:
-            if not self.pipeline.allows(ruster.route):
-                # Rows on such a route could leave without having met every predicate.
-                raise DefinitionError(
-                    f"the route {ruster.route.operators} is not allowed in {self.pipeline}",
-                    hint="a policy must keep guards before what they guard, and leave none out",
-                )
-            rows = np.arange(len(batch)) if ruster.rows is None else ruster.rows
-            if not len(rows):
-                continue
-            travel = self._profile if ruster.purpose == "profile" else self._work
-            alive, journey = travel(batch.data, ruster, rows, pending)
-            keep[alive] = True
-            journeys.append(journey)
+        for whole, parts in apart(rusters):
+            met = []
+            for ruster in parts:
+                if not self.pipeline.allows(ruster.route):
+                    # Rows on such a route could leave without having met every predicate.
+                    raise DefinitionError(
+                        f"the route {ruster.route.operators} is not allowed in {self.pipeline}",
+                        hint="a policy must keep guards before what they guard, and leave none out",
+                    )
+                rows = np.arange(len(batch)) if ruster.rows is None else ruster.rows
+                if not len(rows):
+                    continue
+                travel = self._profile if ruster.purpose == "profile" else self._work
+                alive, journey = travel(batch.data, ruster, rows, pending)
+                keep[alive] = True
+                met.append(journey)
+            journeys += together(whole, met, len(self.pipeline))
         if pending:
             self._raise_first(batch.data, keep, pending)
         return keep, Visits(batch.number, len(batch), tuple(journeys))
@@ -64,7 +68,8 @@ class FilterFabric:
     def _work(
         self, data: pa.RecordBatch, ruster: Ruster, rows: Rows, pending: dict[int, dict[int, Exception]]
     ) -> tuple[Rows, Journey]:
-        alive, visits, left = rows, [], []
+        alive, visits = rows, []
+        dropped = np.full(len(data), -1, np.int16) if ruster.trace else None
         for op in ruster.route:
             if not len(alive):
                 break
@@ -75,8 +80,10 @@ class FilterFabric:
             passed = judged if verdict.holds.all() else judged[verdict.holds]
             visits.append(Visit(op, len(judged), len(passed), seconds, work=len(judged)))
             alive = passed if waved is None else np.sort(np.concatenate([passed, waved]))
-            left.append(alive)
-        return alive, Journey(ruster, len(rows), tuple(visits), left=tuple(left) if ruster.trace else None)
+            if dropped is not None:
+                dropped[judged[~verdict.holds]] = op
+        traced = None if dropped is None else dropped[rows]
+        return alive, Journey(ruster, len(rows), tuple(visits), dropped=traced)
 
     def _profile(
         self, data: pa.RecordBatch, ruster: Ruster, rows: Rows, pending: dict[int, dict[int, Exception]]

@@ -22,6 +22,7 @@ from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Trial, Vi
 from thalweg.errors import DefinitionError, PredicateError
 from thalweg.execute.filters import Rows, Verdict
 from thalweg.execute.meter import Meter, clock
+from thalweg.execute.several import apart, together
 from thalweg.execute.shape import Leg, Shape, Step
 from thalweg.language.query import Column
 from thalweg.plan import Pipeline, Route, Ruster
@@ -165,16 +166,19 @@ class JoinFabric:
         kept: list[Ints] = []
         recalled: list[Ints] = []
         journeys: list[Journey] = []
-        for ruster in rusters:
-            if (i, ruster.route) not in self._allowed:
-                self._check(i, ruster.route)
-            partial = arrival.partial if ruster.rows is None else arrival.partial.take(ruster.rows, axis=0)
-            if not len(partial):
-                continue
-            partial, rest, journey = self._travel(i, arrival, partial, ruster, emit)
-            journeys.append(journey)
-            kept.append(partial)
-            recalled.append(rest)
+        for several, parts in apart(rusters):
+            met = []
+            for ruster in parts:
+                if (i, ruster.route) not in self._allowed:
+                    self._check(i, ruster.route)
+                partial = arrival.partial if ruster.rows is None else arrival.partial.take(ruster.rows, axis=0)
+                if not len(partial):
+                    continue
+                partial, rest, journey = self._travel(i, arrival, partial, ruster, emit)
+                met.append(journey)
+                kept.append(partial)
+                recalled.append(rest)
+            journeys += together(several, met, len(self.shape.pipeline(i)))
         whole = arrival.partial
         return self.in_order(i, kept, whole), self.in_order(i, recalled, whole), tuple(journeys)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from thalweg import optimize
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
-from thalweg.contract.visits import DROPPED, UNTRIED, Journey, Visit, Visits
+from thalweg.contract.visits import COUNTED, DROPPED, ROWS_IN, ROWS_OUT, UNTRIED, WORK, Journey, Visit, Visits
 from thalweg.plan import Event, Operator, Pipeline, Ruster
 
 PassBits = NDArray[np.bool_]
@@ -58,19 +58,19 @@ def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journe
     count = len(mine)
     alive = np.ones(count, np.bool_)
     visits = []
+    if ruster.ids is not None:
+        return _travel_apart(mine, costs, ruster, ruster.ids)
     if ruster.purpose != "profile":
-        n, left = count, []
-        rows = np.arange(count) if ruster.rows is None else ruster.rows
+        n, dropped = count, np.full(count, -1, np.int16)
         for op in ruster.route:
             if not n:
                 break
+            dropped[alive & ~mine[:, op]] = op
             alive &= mine[:, op]
             out = int(np.count_nonzero(alive))
             visits.append(Visit(op, n, out, n * costs[op], work=n))
             n = out
-            if ruster.trace:
-                left.append(rows[alive])
-        return Journey(ruster, count, tuple(visits), left=tuple(left) if ruster.trace else None)
+        return Journey(ruster, count, tuple(visits), dropped=dropped if ruster.trace else None)
     last = np.zeros(count, np.bool_)
     seen = np.full(mine.shape, UNTRIED, np.int8)
     for op in ruster.route:
@@ -90,6 +90,31 @@ def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journe
         last = alive & ~passed
         alive = passed
     return Journey(ruster, count, tuple(visits), seen)
+
+
+def _travel_apart(mine: PassBits, costs: NDArray[np.float64], ruster: Ruster, ids: NDArray[np.int32]) -> Journey:
+    """The same for a ruster of several routes."""
+    orders = np.array([r.operators for r in ruster.routes])
+    routes, n = orders.shape
+    came, left = np.zeros(routes * n, np.int64), np.zeros(routes * n, np.int64)
+    dropped = np.full(len(mine), -1, np.int16)
+    alive = np.arange(len(mine))
+    for k in range(n):
+        op = orders[ids[alive], k]
+        holds, cell = mine[alive, op], ids[alive] * n + op
+        came += np.bincount(cell, minlength=routes * n)
+        left += np.bincount(cell[holds], minlength=routes * n)
+        dropped[alive[~holds]] = op[~holds]
+        alive = alive[holds]
+    counts = np.zeros((routes, n, COUNTED), np.int64)
+    counts[:, :, ROWS_IN] = counts[:, :, WORK] = came.reshape(routes, n)
+    counts[:, :, ROWS_OUT] = left.reshape(routes, n)
+    total = counts.sum(axis=0).tolist()
+    met = [(op, total[op][ROWS_IN], total[op][ROWS_OUT]) for op in ruster.route if total[op][ROWS_IN]]
+    return Journey(
+        ruster, len(mine), tuple(Visit(op, n, out, n * costs[op], work=n) for op, n, out in met),
+        dropped=dropped if ruster.trace else None, counts=counts, begun=np.bincount(ids, minlength=routes),
+    )  # fmt: skip
 
 
 def run(

@@ -1,7 +1,9 @@
-"""A ruster: the rows of one batch that travel one route, and why they travel it.
+"""A ruster: the rows of one batch that travel together, the route of each of them, and why they travel.
 
-Profiling is a route too. A ruster whose purpose is `profile` has its rows tried on operators even after a drop, and
-its pass bits come back to the policy; `also` says which operators those are.
+Most rusters have one route. One with several carries a route id for each row (query mesh's self-routing fabric, 5.2),
+so that rows of all classes whose next operator is the same meet it in one call. Profiling is a route too: a ruster
+whose purpose is `profile` has its rows tried on operators even after a drop, and its pass bits come back to the policy;
+`also` says which operators those are. Only rows of one route can be profiled together.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.errors import DefinitionError
 from thalweg.plan.route import Route
 
 Purpose = Literal["work", "profile", "explore"]
@@ -21,18 +24,57 @@ Also = Literal["all", "next"] | frozenset[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ruster:
-    """Rows (positions in the batch; None means all of them), their route, and what for."""
+    """Rows (positions in the batch; None means all of them), their route, and what for.
+
+    >>> two = Ruster.mixed(None, (Route((0, 1)), Route((1, 0))), np.array([0, 1, 1], np.int32), ("low", "high"))
+    >>> two.route.operators, two.label, len(two.routes)
+    ((0, 1), 'low', 2)
+    """
 
     rows: NDArray[np.int64] | None
     route: Route
+    """The first of its routes."""
     purpose: Purpose = "work"
     also: Also = frozenset()
     label: str = ""
-    """The class these rows belong to, where the policy has classes."""
+    """The class these rows belong to, where the policy has classes; the first where there are several."""
     trace: bool = False
-    """Filters: tell which rows left each operator. It costs nothing to tell and lets a policy count by content."""
+    """Filters: tell which operator dropped each row. It costs nothing and lets a policy count by content."""
     limit: float | None = None
-    """Joins: recall the rows not begun yet if its stems take more units of work for each row than this."""
+    """Joins: recall the rows of a route not begun yet if its stems take more units of work for each row than this."""
     turn: float | None = None
     """Joins, profiled: recall all rows at the first stem, before anything is joined, if another one lets less than this
     share of its matches through."""
+    routes: tuple[Route, ...] = ()
+    """All its routes. Keep the same tuple from batch to batch where you can: the fabric prepares for it once."""
+    labels: tuple[str, ...] = ()
+    """The class of each route."""
+    ids: NDArray[np.int32] | None = None
+    """The route of each row, by its place in `routes`; None: all rows take the first."""
+
+    def __post_init__(self) -> None:
+        if self.ids is None:
+            object.__setattr__(self, "routes", (self.route,))
+            object.__setattr__(self, "labels", (self.label,))
+        elif self.purpose == "profile":
+            raise DefinitionError(
+                "rows of several routes can't be profiled together", hint="send one profiled ruster for each route"
+            )
+
+    @classmethod
+    def mixed(
+        cls,
+        rows: NDArray[np.int64] | None,
+        routes: tuple[Route, ...],
+        ids: NDArray[np.int32],
+        labels: tuple[str, ...] = (),
+        *,
+        purpose: Purpose = "work",
+        trace: bool = False,
+        limit: float | None = None,
+    ) -> Ruster:
+        """Rows that take several routes: `ids` says which."""
+        labels = labels or ("",) * len(routes)
+        return cls(
+            rows, routes[0], purpose, label=labels[0], trace=trace, limit=limit, routes=routes, labels=labels, ids=ids
+        )

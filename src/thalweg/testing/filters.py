@@ -374,6 +374,10 @@ def _ruster(chance: Chance, pipeline: Pipeline, rows: np.ndarray[tuple[int], np.
     purpose: Purpose = chance.choice(("work", "explore", "profile", "profile"))
     some = frozenset(i for i in range(len(pipeline)) if chance.yes(0.5))
     choices: tuple[Also, ...] = ("all", "next", some, frozenset())
+    if purpose != "profile" and chance.yes(0.4):
+        routes = tuple(make_route(chance, pipeline) for _ in range(chance.integer(1, 4)))
+        ids = np.array([chance.integer(0, len(routes) - 1) for _ in rows], np.int32)
+        return Ruster.mixed(rows, routes, ids, tuple(f"c{k}" for k in range(len(routes))), purpose=purpose)
     return Ruster(
         rows, make_route(chance, pipeline), purpose, chance.choice(choices) if purpose == "profile" else frozenset()
     )

@@ -95,6 +95,11 @@ class Chaos(SingleRoute):
         if random.random() < 0.6:
             purpose: Purpose = "work" if random.random() < 0.8 else "explore"
             limit = float(random.exponential(8.0)) if random.random() < 0.3 else None
+            if random.random() < 0.4:
+                routes = tuple(self._route() for _ in range(int(random.integers(1, 6))))
+                ids = random.integers(0, len(routes), len(rows), np.int32)
+                labels = (label,) * len(routes)
+                return Ruster.mixed(rows, routes, ids, labels, purpose=purpose, trace=trace, limit=limit)
             return Ruster(rows, self._route(), purpose, label=label, trace=trace, limit=limit)
         tried = frozenset(int(i) for i in range(len(self.pipeline)) if random.random() < 0.5)
         also: Also = ("all", "next", tried)[int(random.integers(0, 3))]
