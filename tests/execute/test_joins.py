@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.policy import SingleRoute
 from thalweg.engine.engine import Engine
 from thalweg.errors import DefinitionError
 from thalweg.execute.meter import RecordedMeter
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
+from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Route, Ruster
 
 STREAM = Source(pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("j", pa.int64())]), "ts", "ms")
