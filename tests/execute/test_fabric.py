@@ -23,8 +23,8 @@ from thalweg.execute.filters import Filter, NoVerdict
 from thalweg.execute.meter import RecordedMeter, WallMeter
 from thalweg.lab.simulate import travel
 from thalweg.plan import Operator, Pipeline, Route, Ruster
+from thalweg.testing.chance import Seeded
 from thalweg.testing.filters import FilterCase, Outcome, Refused, filter_cases, make_case, make_pipeline, make_rusters
-from thalweg.testing.joins import Seeded
 
 
 def check_answer(case: FilterCase, rusters: Sequence[Ruster]) -> str:

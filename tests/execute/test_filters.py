@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from thalweg.errors import PredicateError
 from thalweg.execute.filters import Filter, NoVerdict, WrongCount
+from thalweg.testing.chance import Seeded
 from thalweg.testing.filters import TYPES, DrawnPredicate, FilterCase, Refused, batches, make_case, plain, predicates
-from thalweg.testing.joins import Seeded
 
 NUMBERS = pa.record_batch({"x": pa.array([3, None, 0, 7, -1, 4, None, 0])})
 

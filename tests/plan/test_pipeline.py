@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from thalweg.errors import DefinitionError
 from thalweg.plan import Operator, Pipeline, Route
+from thalweg.testing.chance import Seeded
 from thalweg.testing.filters import make_pipeline, make_route, pipelines
-from thalweg.testing.joins import Seeded
 
 
 def ready(pipeline: Pipeline, i: int, visited: tuple[int, ...]) -> bool:

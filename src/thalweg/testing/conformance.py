@@ -32,8 +32,8 @@ from thalweg.execute.fabric import FilterFabric
 from thalweg.execute.filters import Filter, Rows, Verdict
 from thalweg.execute.meter import RecordedMeter
 from thalweg.plan import Event, Operator, Pipeline, Routes, Ruster
+from thalweg.testing.chance import Seeded
 from thalweg.testing.filters import make_pipeline, make_rusters
-from thalweg.testing.joins import Seeded
 
 Make = Callable[[Pipeline, int], Policy]
 """A policy class, or anything else that makes a policy of a pipeline and a seed."""

@@ -8,7 +8,7 @@ serves a seed (thousands of cases are cheap) and Hypothesis (what it draws, it s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -25,7 +25,7 @@ from thalweg.execute.filters import Filter
 from thalweg.language.calls import Kind
 from thalweg.plan import Operator, Pipeline, Purpose, Route, Ruster
 from thalweg.plan.ruster import Also
-from thalweg.testing.joins import Chance, Drawn, Seeded
+from thalweg.testing.chance import Chance, Seeded, shuffled, strategy
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -236,33 +236,22 @@ def make_case(seed: int, *, rows: int = 24, predicates: int = 6, raising: bool =
 
 def filter_cases(*, rows: int = 12, predicates: int = 5, raising: bool = True) -> SearchStrategy[FilterCase]:
     """Hypothesis strategy of cases."""
-    return _strategy(lambda chance: _case(chance, rows, predicates, raising))
+    return strategy(lambda chance: _case(chance, rows, predicates, raising))
 
 
 def batches(*, rows: int = 12) -> SearchStrategy[pa.RecordBatch]:
     """Hypothesis strategy of Arrow batches: numbers, text, decimals, times, binary, nested; NULLs everywhere."""
-    return _strategy(lambda chance: _case(chance, rows, 0, False).data)
+    return strategy(lambda chance: _case(chance, rows, 0, False).data)
 
 
 def predicates(columns: Sequence[str] = tuple(TYPES), *, raising: bool = True) -> SearchStrategy[DrawnPredicate]:
     """Hypothesis strategy of predicates over some of the columns of `TYPES`."""
-    return _strategy(lambda chance: _predicate(chance, "p", columns, (), raising))
+    return strategy(lambda chance: _predicate(chance, "p", columns, (), raising))
 
 
 def pipelines(*, operators: int = 10, stems: bool = False) -> SearchStrategy[Pipeline]:
     """Hypothesis strategy of pipelines with guards, and with stems where wanted."""
-    return _strategy(lambda chance: make_pipeline(chance, chance.integer(0, operators), stems=stems))
-
-
-def _strategy(make: Callable[[Chance], Any]) -> SearchStrategy[Any]:
-    from hypothesis import strategies
-
-    @strategies.composite
-    def build(draw: Callable[[SearchStrategy[Any]], Any]) -> Any:
-        return make(Drawn(draw))
-
-    strategy: SearchStrategy[Any] = build()
-    return strategy
+    return strategy(lambda chance: make_pipeline(chance, chance.integer(0, operators), stems=stems))
 
 
 def _case(chance: Chance, most_rows: int, most_predicates: int, raising: bool) -> FilterCase:
@@ -345,7 +334,7 @@ def make_pipeline(chance: Chance, operators: int, *, stems: bool = False) -> Pip
 
 def _guards(chance: Chance, count: int, density: float) -> list[frozenset[int]]:
     """Guards without a circle: an operator may only wait for those before it in a drawn order, not the written one."""
-    rank = _shuffled(chance, range(count))
+    rank = shuffled(chance, range(count))
     return [
         frozenset(j for j in range(count) if rank[j] < rank[i] and density and chance.yes(density))
         for i in range(count)
@@ -363,7 +352,7 @@ def make_route(chance: Chance, pipeline: Pipeline) -> Route:
 def make_rusters(chance: Chance, pipeline: Pipeline, rows: int) -> list[Ruster]:
     """A batch cut at random, wilder than `chaos` cuts it: rows in any order, empty rusters, every purpose."""
     parts = chance.integer(1, 5)
-    order = _shuffled(chance, range(rows)) if chance.yes(0.5) else list(range(rows))
+    order = shuffled(chance, range(rows)) if chance.yes(0.5) else list(range(rows))
     cut: list[list[int]] = [[] for _ in range(parts)]
     for row in order:
         cut[chance.integer(0, parts - 1)].append(row)
@@ -381,13 +370,6 @@ def _ruster(chance: Chance, pipeline: Pipeline, rows: np.ndarray[tuple[int], np.
     return Ruster(
         rows, make_route(chance, pipeline), purpose, chance.choice(choices) if purpose == "profile" else frozenset()
     )
-
-
-def _shuffled(chance: Chance, items: Iterable[int]) -> list[int]:
-    rest, drawn = list(items), []
-    while rest:
-        drawn.append(rest.pop(chance.integer(0, len(rest) - 1)))
-    return drawn
 
 
 __all__ = [

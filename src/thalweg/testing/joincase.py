@@ -1,230 +1,29 @@
 """A join case: a query, its data, and one history of arrivals, as one plain value small enough for brute force.
 
-Printed, a case is everything needed to run it again; shrinking is making a smaller value. Predicates are small trees,
-so that each oracle reads them its own way. Windows and result times follow the thesis (2.1) and `query/query.py`.
+Printed, a case is everything needed to run it again; shrinking is making a smaller value. Windows and result times
+follow the thesis (2.1) and `language/query.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from thalweg.language.query import Source, Window
+from thalweg.testing.joinpredicates import FUNCTIONS, Predicate, Ref, aliases, calls, render
 
-Family = Literal["int", "string", "decimal", "date", "double", "boolean", "bytes", "moment"]
 Unit = Literal["s", "ms", "us", "ns"]
 Row = tuple[Any, ...]
 
 UNITS: Mapping[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 """Microseconds in one count of an integer time column."""
-
-TYPES: Mapping[Family, tuple[pa.DataType, ...]] = {
-    "int": (pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int16(), pa.int8()),
-    "string": (pa.string(), pa.large_string()),
-    "decimal": (pa.decimal128(10, 2), pa.decimal128(12, 3)),
-    "date": (pa.date32(),),
-    "double": (pa.float64(), pa.float64(), pa.float32()),
-    "boolean": (pa.bool_(),),
-    "bytes": (pa.binary(),),
-    "moment": (pa.timestamp("us"), pa.timestamp("ms")),
-}
-
-# Values that joins get wrong: the empty string, prefixes, two encodings of one letter, both zeros, NaN, the days
-# around 1970, integers that differ only above bit 32 or only in sign.
-POOLS: Mapping[Family, tuple[Any, ...]] = {
-    "int": (0, -1, 1, 2, 3, -7, 64, 127),
-    "string": ("", "a", "ab", "ä", "a\u0308", "k" * 40, "A", "'"),
-    "decimal": tuple(Decimal(v) for v in ("0.00", "0.50", "-0.50", "1.00", "10.00", "99999.99", "3.25", "-7.00")),
-    "date": tuple(date(1970, 1, 1) + timedelta(days=d) for d in (0, 1, -1, 365, 18_262, -7_000, 2, 30)),
-    "double": (0.0, -0.0, float("nan"), 1.5, -2.25, float("inf"), -1.0, 3.0),
-    "boolean": (False, True),
-    "bytes": (b"", b"a", b"\x00", b"\xff", b"ab", b"\x00\x00"),
-    "moment": tuple(datetime(1970, 1, 1) + timedelta(milliseconds=m) for m in (0, 1, -1, 86_400_000, 1_000, -86_400)),
-}
-COMPARABLE: Mapping[Family, tuple[Family, ...]] = {"int": ("decimal", "double")}
-"""Families that may be compared with another one, as Spark does: in the wider type."""
 LONG_AGO = -(2**62)
 """The watermark of a stream that has not been told any."""
-WIDE = (2**40, -(2**40), 2**40 + 1, 2**32)
-"""More values for 64-bit integers: equal to each other or to zero in their low half."""
-
-
-# --- what a predicate may be ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """A column of one input."""
-
-    alias: str
-    column: str
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A constant of one family."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Plus:
-    """The sum of two whole numbers."""
-
-    left: Term
-    right: Term
-
-
-Term = Ref | Constant | Plus
-Comparison = Literal["=", "<>", "<", "<=", ">", ">=", "<=>"]
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    left: Term
-    op: Comparison
-    right: Term
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    term: Term
-    low: Term
-    high: Term
-
-
-@dataclass(frozen=True, slots=True)
-class Among:
-    """`term IN (...)`."""
-
-    term: Term
-    values: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """`term IS NULL`."""
-
-    term: Term
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A Python function of FUNCTIONS over columns."""
-
-    function: str
-    arguments: tuple[Ref, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    inner: Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    left: Predicate
-    right: Predicate
-
-
-Predicate = Compare | Between | Among | Missing | Call | Not | Or
-
-
-def odd(value: int | None) -> bool | None:
-    """NULL for NULL, as most functions are written."""
-    return None if value is None else value % 2 != 0
-
-
-def absent_or_small(value: int | None) -> bool:
-    """True for NULL: a function that a careless engine would not even call."""
-    return value is None or value < 2
-
-
-def brief(value: str | None) -> bool:
-    return value is not None and len(value) < 2
-
-
-def near(left: int | None, right: int | None) -> bool | None:
-    """Over two columns, of one input or of two."""
-    return None if left is None or right is None else abs(left - right) <= 2
-
-
-FUNCTIONS: Mapping[str, Callable[..., bool | None]] = {
-    "odd": odd, "absent_or_small": absent_or_small, "brief": brief, "near": near,
-}  # fmt: skip
-
-
-def terms(part: Predicate | Term) -> Iterator[Term]:
-    """The terms without parts: columns and constants."""
-    match part:
-        case Ref() | Constant():
-            yield part
-        case Plus(a, b) | Compare(a, _, b) | Or(a, b):
-            yield from terms(a)
-            yield from terms(b)
-        case Between(a, b, c):
-            for x in (a, b, c):
-                yield from terms(x)
-        case Among(a, _) | Missing(a) | Not(a):
-            yield from terms(a)
-        case Call(_, arguments):
-            yield from arguments
-
-
-def aliases(part: Predicate | Term) -> frozenset[str]:
-    return frozenset(t.alias for t in terms(part) if isinstance(t, Ref))
-
-
-def render(part: Predicate | Term) -> str:
-    """As Thalweg's SQL.
-
-    >>> render(Not(Compare(Plus(Ref("a", "x"), Constant(1)), "<=", Ref("b", "y"))))
-    'NOT (a.x + 1 <= b.y)'
-    """
-    match part:
-        case Ref(alias, column):
-            return f"{alias}.{column}"
-        case Constant(value):
-            return literal(value)
-        case Plus(a, b):
-            return f"{render(a)} + {render(b)}"
-        case Compare(a, op, b):
-            return f"{render(a)} {op} {render(b)}"
-        case Between(a, low, high):
-            return f"{render(a)} BETWEEN {render(low)} AND {render(high)}"
-        case Among(a, values):
-            return f"{render(a)} IN ({', '.join(literal(v) for v in values)})"
-        case Missing(a):
-            return f"{render(a)} IS NULL"
-        case Call(name, arguments):
-            return f"{name}({', '.join(render(a) for a in arguments)})"
-        case Not(a):
-            return f"NOT ({render(a)})"
-        case Or(a, b):
-            return f"({render(a)} OR {render(b)})"
-
-
-def literal(value: Any) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return "'" + value.replace("'", "\\'") + "'"
-        case date():
-            return f"DATE '{value.isoformat()}'"
-        case float():
-            return f"{value}D"
-        case _:
-            return str(value)
-
-
-# --- a case -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -243,16 +42,19 @@ class CaseSource:
         return Source(self.schema, self.time, self.unit, self.lateness)
 
     @cached_property
-    def times(self) -> tuple[int, ...]:
-        """The time of every row in microseconds; of a table, none."""
+    def times(self) -> tuple[int | None, ...]:
+        """The time of every row in microseconds, None where it is NULL; of a table, none."""
         if self.time is None:
             return ()
         at, unit = self.schema.get_field_index(self.time), UNITS[self.unit]
-        return tuple(_micros(v) if isinstance(v, datetime) else int(v) * unit for v in (row[at] for row in self.rows))
+        stamps = [row[at] for row in self.rows]
+        return tuple(micros(v) if v is None or isinstance(v, datetime) else int(v) * unit for v in stamps)
 
     def micros(self, row: int) -> int:
-        """The time of a row in microseconds."""
-        return self.times[row]
+        """The time in microseconds of a row that has one."""
+        found = self.times[row]
+        assert found is not None
+        return found
 
     def table(self, rows: Sequence[int] | None = None) -> pa.Table:
         chosen = self.rows if rows is None else [self.rows[r] for r in rows]
@@ -261,7 +63,10 @@ class CaseSource:
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
 
-def _micros(moment: datetime) -> int:
+def micros(moment: datetime | None) -> int | None:
+    """Microseconds since 1970."""
+    if moment is None:
+        return None
     return (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
@@ -299,6 +104,7 @@ class Restart:
 
 
 Step = Push | Advance | Restart
+Fate = Literal["joins", "late", "timeless"]
 
 
 @dataclass(frozen=True)
@@ -346,7 +152,7 @@ class JoinCase:
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
-        names = {f for p in self.predicates for f in _calls(p)}
+        names = {f for p in self.predicates for f in calls(p)}
         return {n: FUNCTIONS[n] for n in sorted(names)}
 
     def marks(self) -> list[dict[str, int]]:
@@ -354,57 +160,55 @@ class JoinCase:
         return [marks for marks, _ in self._history]
 
     def arrivals(self) -> dict[str, list[tuple[int, int]]]:
-        """By stream: the rows that arrive in time, as (row, step), in their order of arrival."""
+        """By stream: the rows that take part, as (row, step), in their order of arrival."""
         found: dict[str, list[tuple[int, int]]] = {s.name: [] for s in self.sources if s.time is not None}
         for k, (_, seen) in enumerate(self._history):
-            for name, row, late in seen:
-                if not late:
+            for name, row, fate in seen:
+                if fate == "joins":
                     found[name].append((row, k))
         return found
 
     def late(self) -> dict[str, int]:
         """By stream: how many rows arrive behind the stream's watermark."""
+        return self._count("late")
+
+    def timeless(self) -> dict[str, int]:
+        """By stream: how many rows arrive whose time is NULL."""
+        return self._count("timeless")
+
+    def _count(self, wanted: Fate) -> dict[str, int]:
         counts = {s.name: 0 for s in self.sources if s.time is not None}
         for _, seen in self._history:
-            for name, _, late in seen:
-                counts[name] += late
+            for name, _, fate in seen:
+                counts[name] += fate == wanted
         return counts
 
     @cached_property
-    def _history(self) -> list[tuple[dict[str, int], list[tuple[str, int, bool]]]]:
-        """For each step the watermarks after it, and the rows that came with it: source, row, whether it was late."""
+    def _history(self) -> list[tuple[dict[str, int], list[tuple[str, int, Fate]]]]:
+        """For each step the watermarks after it, and the rows that came with it: source, row, what became of it."""
         streams = {s.name: s for s in self.sources if s.time is not None}
         marks = dict.fromkeys(streams, LONG_AGO)
         newest = dict.fromkeys(streams, LONG_AGO)
-        history: list[tuple[dict[str, int], list[tuple[str, int, bool]]]] = []
+        history: list[tuple[dict[str, int], list[tuple[str, int, Fate]]]] = []
         for step in self.steps:
-            seen: list[tuple[str, int, bool]] = []
+            seen: list[tuple[str, int, Fate]] = []
             if isinstance(step, Push):
                 source = streams[step.source]
                 for r in step.rows:
-                    late = source.times[r] < marks[source.name]
-                    seen.append((source.name, r, late))
-                    if not late:
-                        newest[source.name] = max(newest[source.name], source.times[r])
+                    time = source.times[r]
+                    if time is None:
+                        seen.append((source.name, r, "timeless"))
+                    elif time < marks[source.name]:
+                        seen.append((source.name, r, "late"))
+                    else:
+                        seen.append((source.name, r, "joins"))
+                        newest[source.name] = max(newest[source.name], time)
             elif isinstance(step, Advance):
                 ready = {n: newest[n] - s.lateness for n, s in streams.items()}
                 for name, value in step.watermarks if step.watermarks is not None else ready.items():
                     marks[name] = max(marks[name], value)
             history.append((dict(marks), seen))
         return history
-
-
-def _calls(predicate: Predicate) -> Iterator[str]:
-    match predicate:
-        case Call(name, _):
-            yield name
-        case Not(a):
-            yield from _calls(a)
-        case Or(a, b):
-            yield from _calls(a)
-            yield from _calls(b)
-        case _:
-            pass
 
 
 # --- its SQL text -----------------------------------------------------------------------------------------------------

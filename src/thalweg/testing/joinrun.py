@@ -19,8 +19,8 @@ from thalweg.language.query import Query
 from thalweg.optimize.indexes.tuner import IndexTuner
 from thalweg.plan import Pipeline
 from thalweg.plan.layout import Layout
-from thalweg.testing.joincase import UNITS, Advance, CaseSource, JoinCase, Push, Row
-from thalweg.testing.joins import Seeded
+from thalweg.testing.chance import Seeded
+from thalweg.testing.joincase import UNITS, Advance, CaseSource, JoinCase, Push, Row, micros
 
 MakePolicy = Callable[[Pipeline, int], Policy]
 MakeTuner = Callable[[], IndexTuner]
@@ -36,6 +36,7 @@ class Outcome:
     times: tuple[int | None, ...]
     """For each row its result time in microseconds; empty unless asked for."""
     late: dict[str, int]
+    timeless: dict[str, int]
     stats: dict[str, Any]
 
 
@@ -93,14 +94,14 @@ class _Runner:
         steps = [k for k, table in self.found for _ in range(table.num_rows)]
         times = [self._micros(v) for v in whole[RESULT_TIME].to_pylist()] if self.timed else []
         stats = self.engine.stats()
-        late = {s.name: stats["sources"][s.name]["late"] for s in self.case.sources if s.time is not None}
-        return Outcome(tuple(rows), tuple(steps), tuple(times), late, stats)
+        streams = [s.name for s in self.case.sources if s.time is not None]
+        late = {name: stats["sources"][name]["late"] for name in streams}
+        timeless = {name: stats["sources"][name]["without time"] for name in streams}
+        return Outcome(tuple(rows), tuple(steps), tuple(times), late, timeless, stats)
 
     def _micros(self, value: Any) -> int | None:
-        if isinstance(value, datetime):
-            return (value.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        if value is None:
-            return None
+        if value is None or isinstance(value, datetime):
+            return micros(value)
         # A count comes back only where all streams count alike.
         unit = next(s.unit for s in self.case.sources if s.time is not None)
         return int(value) * UNITS[unit]

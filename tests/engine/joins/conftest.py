@@ -1,23 +1,21 @@
-"""How many random cases to run, from which seed on; and what was compared, said at the end.
+"""How many random cases to run, from which seed on; the number compared is printed at the end.
 
-pytest tests/engine/joins                              2,100 cases, of which a few are skipped as too large
-pytest tests/engine/joins --cases 100000               the long run
+pytest tests/engine/joins                              2,100 cases, a few of them skipped as too large
 pytest tests/engine/joins --cases 1 --first-case 4711  one case again
+python -m tests.engine.joins --cases 100000            a long run, without pytest
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Future
 
 import pytest
-from tests.engine.joins.harness import Tally, check_seeds
+from tests.engine.joins.check import Tally, chunks, under_way
 from tests.engine.joins.oracle import DuckOracle
 
 CASES = 2_100
-CHUNK = 50
 _tally = Tally()
 
 
@@ -31,8 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "chunk" in metafunc.fixturenames:
         first = metafunc.config.getoption("first_case", 0)
         cases = metafunc.config.getoption("cases", CASES)
-        chunks = [range(s, min(s + CHUNK, first + cases)) for s in range(first, first + cases, CHUNK)]
-        metafunc.parametrize("chunk", chunks, ids=lambda c: f"{c.start}-{c.stop - 1}")
+        metafunc.parametrize("chunk", chunks(first, cases), ids=lambda c: f"{c.start}-{c.stop - 1}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -42,12 +39,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def checked(request: pytest.FixtureRequest) -> Iterator[Mapping[range, Future[Tally]]]:
-    """The chunks of seeded cases that this run asks for, under way in one process per core."""
+    """The chunks of seeded cases that this run asks for, being checked in one process per core."""
     specs = [getattr(item, "callspec", None) for item in request.session.items]
-    chunks = [spec.params["chunk"] for spec in specs if spec is not None and "chunk" in spec.params]
-    pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(chunks)), get_context("spawn"))
-    yield {chunk: pool.submit(check_seeds, chunk) for chunk in chunks}
-    pool.shutdown(cancel_futures=True)
+    wanted = [spec.params["chunk"] for spec in specs if spec is not None and "chunk" in spec.params]
+    with under_way(wanted, os.cpu_count() or 1) as parts:
+        yield parts
 
 
 @pytest.fixture(scope="session")

@@ -16,13 +16,13 @@ import duckdb
 import pyarrow as pa
 
 from thalweg.language.query import Window
-from thalweg.testing.joincase import (
+from thalweg.testing.joincase import JoinCase
+from thalweg.testing.joinpredicates import (
     Among,
     Between,
     Call,
     Compare,
     Constant,
-    JoinCase,
     Missing,
     Not,
     Or,
@@ -35,7 +35,7 @@ from thalweg.testing.joincase import (
 Answer = list[tuple[int, ...]]
 """Results as row numbers, one per input, in the order of the inputs."""
 
-# The functions of thalweg.testing.joincase said again in SQL, NULLs included.
+# The functions of thalweg.testing.joinpredicates said again in SQL, NULLs included.
 MACROS = {
     "odd(x)": "x % 2 <> 0",
     "absent_or_small(x)": "x IS NULL OR x < 2",
@@ -71,7 +71,7 @@ class DuckOracle:
             if source.time is not None:
                 # Arrow times of several units become one: DuckDB's own cast would do the same, slower to read here.
                 table = table.drop_columns([source.time])
-                table = table.append_column("micros", pa.array([source.times[r] for r in rows], pa.int64()))
+                table = table.append_column("micros", pa.array([source.micros(r) for r in rows], pa.int64()))
             tables[source.name] = table.append_column("arrival", pa.array(range(len(rows)), pa.int64()))
         text = shortcut(case) if long else definition(case)
         found: Answer = eval(_ASK, {"db": self.db, "text": f"{text} LIMIT {most + 1}", **tables})

@@ -11,15 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from thalweg.testing.joincase import (
+from thalweg.testing.joincase import CaseInput, JoinCase
+from thalweg.testing.joinpredicates import (
     FUNCTIONS,
     Among,
     Between,
     Call,
-    CaseInput,
     Compare,
     Constant,
-    JoinCase,
     Missing,
     Not,
     Or,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.engine.joins.harness import check
+from tests.engine.joins.check import check
 
 from thalweg.testing.joins import join_cases, make_case
 

@@ -8,13 +8,15 @@ from dataclasses import replace
 
 import duckdb
 import pytest
-from tests.engine.joins import harness, reference
-from tests.engine.joins.harness import Mismatch, check, expected, verdict
+from tests.engine.joins import reference
+from tests.engine.joins.check import Mismatch, check
 from tests.engine.joins.oracle import TooLarge, shortcut
+from tests.engine.joins.verdict import expected, verdict
 
 from thalweg.testing.joincase import Advance, Push
+from thalweg.testing.joinpredicates import Call, Compare, aliases
 from thalweg.testing.joinrun import run
-from thalweg.testing.joins import make_case
+from thalweg.testing.joins import POLICIES, make_case
 
 MOST = 20_000
 """Combinations that nested loops go through in a reasonable time."""
@@ -50,6 +52,13 @@ def test_the_shortcut_says_the_same(oracle, monkeypatch):
     assert [k for k, c in enumerate(cases) if Counter(oracle.answer(c, 10**6)) != answers[k]] == []
 
 
+def equalities(case):
+    """For each two inputs, how many columns of them must be equal."""
+    return Counter(
+        aliases(p) for p in case.predicates if isinstance(p, Compare) and p.op == "=" and len(aliases(p)) == 2
+    )
+
+
 def test_cases_cover_what_they_promise():
     """A generator that stops making a kind of case must not go unnoticed."""
     seen = Counter()
@@ -67,15 +76,28 @@ def test_cases_cover_what_they_promise():
         seen["late"] += any(case.late().values())
         seen["empty batch"] += any(isinstance(s, Push) and not s.rows for s in case.steps)
         seen["null"] += any(v is None for s in case.sources for r in s.rows for v in r)
-        times = [[s.micros(r) for r in range(len(s.rows))] for s in case.sources if s.time]
+        seen["no time"] += any(case.timeless().values())
+        seen["no row"] += any(not s.rows for s in case.sources)
+        seen["one row"] += any(len(s.rows) == 1 for s in case.sources)
+        seen["batch of one"] += any(isinstance(s, Push) and len(s.rows) == 1 for s in case.steps)
+        seen["one partial result at a time"] += case.buffer == 1
+        seen["two-column key"] += any(n > 1 for n in equalities(case).values())
+        seen["residual over three inputs"] += any(len(aliases(p)) > 2 for p in case.predicates)
+        seen["function over two inputs"] += any(isinstance(p, Call) and len(aliases(p)) > 1 for p in case.predicates)
+        seen["only tables"] += all(i.window is None for i in case.inputs)
+        seen["JOIN ... ON"] += case.joined
+        seen["WINDOW"] += any(i.inherited for i in case.inputs)
+        times = [[t for t in s.times if t is not None] for s in case.sources]
         seen["ties"] += any(len(set(t)) < len(t) for t in times)
         seen["disorder"] += any(t != sorted(t) for t in times)
     promised = (
-        *(f"inputs {n}" for n in range(2, 7)), "chain", "star", "clique", "cycle", "tree", "cross", "written",
-        "lottery", "chaos", "auto", "agreedy", "cbr", "mesh", "hash", "bits", "mixed", "range", "now", "unbounded", "rows",
-        "partition", "table", "int32", "int64", "string", "decimal128(10, 2)", "decimal128(12, 3)", "date32[day]",
-        "double", "Compare", "Between", "Among", "Call", "Not", "Or", "Push", "Advance", "Restart", "self-join",
-        "late", "empty batch", "null", "ties", "disorder",
+        *(f"inputs {n}" for n in range(2, 7)), "chain", "star", "clique", "cycle", "tree", "cross",
+        *POLICIES, "hash", "bits", "mixed", "range", "now", "unbounded", "rows",
+        "partition", "table", "int32", "int64", "string", "decimal128(10, 2)", "decimal128(12, 3)",
+        "decimal128(25, 2)", "date32[day]", "double", "Compare", "Between", "Among", "Call", "Not", "Or", "Push", "Advance",
+        "Restart", "self-join", "late", "empty batch", "null", "ties", "disorder", "no time", "no row", "one row", "batch of one",
+        "one partial result at a time", "two-column key", "residual over three inputs", "function over two inputs",
+        "only tables", "JOIN ... ON", "WINDOW",
     )  # fmt: skip
     assert [p for p in promised if seen[p] < 5] == []
 
@@ -123,7 +145,7 @@ def test_a_result_that_comes_too_late_is_noticed(oracle, monkeypatch):
         outcome = run(case, **options)
         return replace(outcome, steps=(len(case.steps),) * len(outcome.steps))
 
-    monkeypatch.setattr(harness, "run", hold_back)
+    monkeypatch.setattr("tests.engine.joins.verdict.run", hold_back)
     assert "steps" in verdict(case, answer)
 
 
@@ -142,7 +164,7 @@ def test_a_failing_case_is_made_small(oracle, monkeypatch):
         c for c, a in with_results(oracle, 60, least=10)
         if c.select[0].column == "id" and any(r[0] == 3 for r in a) and len(c.inputs) == 3
     )  # fmt: skip
-    monkeypatch.setattr(harness, "run", forgetful)
+    monkeypatch.setattr("tests.engine.joins.verdict.run", forgetful)
     with pytest.raises(Mismatch) as caught:
         check(case, oracle)
     text = str(caught.value)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
@@ -12,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.engine.joins.harness import _difference, expected
-from tests.engine.joins.oracle import TooLarge
+from tests.engine.joins.check import check
 
 from thalweg.contract.batch import Batch
 from thalweg.engine import calibrate
@@ -24,14 +21,13 @@ from thalweg.language.query import Source
 from thalweg.optimize.indexes.amri import ASSESSMENTS, SELECTION, Amri
 from thalweg.optimize.indexes.migrate import MIGRATIONS
 from thalweg.optimize.indexes.schedule import SCHEDULES
-from thalweg.optimize.indexes.tuner import IndexTuner, make
+from thalweg.optimize.indexes.tuner import make
 from thalweg.optimize.orders.chaos import ChaosTuner
 from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Plan, Route, Ruster
 from thalweg.plan.layout import Layout
 from thalweg.profile.patterns.stemfacts import Probe, StemFacts
 from thalweg.profile.prices import RECORDED, Prices
-from thalweg.testing.joinrun import run
 from thalweg.testing.joins import make_case
 
 EVERY = list(product(ASSESSMENTS, SCHEDULES, MIGRATIONS))
@@ -42,45 +38,28 @@ def hasty(assessment: str, schedule: str, migration: str, **options: Any) -> Amr
     return Amri(assessment, schedule, migration, window=6, period=12, gain=0.0, patience=0, budget=None, **options)
 
 
-def check(seed: int, oracle: Any, tuner: Callable[[], IndexTuner]) -> int:
-    case = make_case(seed)
-    try:
-        answer = oracle.answer(case)
-    except TooLarge:
-        return 0
-    outcome = run(case, tuner=tuner)
-    wanted = expected(case, answer)
-    found = list(zip(map(_plain, outcome.rows), outcome.steps, strict=True))
-    assert _difference(f"seed {seed}", Counter(wanted), Counter(found)) is None
-    return len(answer)
-
-
-def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(repr(v) if isinstance(v, float) else v for v in row)
-
-
 @pytest.mark.parametrize(("assessment", "schedule", "migration"), EVERY, ids=["-".join(e) for e in EVERY])
 def test_every_combination(assessment: str, schedule: str, migration: str, oracle: Any) -> None:
     first = 90_000 + 4 * EVERY.index((assessment, schedule, migration))
     for seed in range(first, first + 4):
-        check(seed, oracle, partial(hasty, assessment, schedule, migration))
+        check(make_case(seed), oracle, tuner=partial(hasty, assessment, schedule, migration))
 
 
 @pytest.mark.parametrize("hashes", [1, 2, 3, 7])
 def test_hash_indexes_by_frequency(hashes: int, oracle: Any) -> None:
     for seed in range(91_000 + 10 * hashes, 91_000 + 10 * hashes + 6):
-        check(seed, oracle, partial(hasty, "sria", "continuous", "partial", hashes=hashes))
+        check(make_case(seed), oracle, tuner=partial(hasty, "sria", "continuous", "partial", hashes=hashes))
 
 
 def test_under_chaos(oracle: Any) -> None:
-    found = [check(seed, oracle, partial(ChaosTuner, seed, 0.7)) for seed in range(92_000, 92_020)]
+    found = [check(make_case(seed), oracle, tuner=partial(ChaosTuner, seed, 0.7)) for seed in range(92_000, 92_020)]
     assert sum(found) > 100
 
 
 @pytest.mark.long
 def test_many(oracle: Any) -> None:
     for seed in range(95_000, 97_000):
-        check(seed, oracle, partial(hasty, *EVERY[seed % len(EVERY)]))
+        check(make_case(seed), oracle, tuner=partial(hasty, *EVERY[seed % len(EVERY)]))
 
 
 # --- a stream whose access patterns change ----------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from thalweg.contract.visits import DROPPED, PASSED, Journey, Visit, Visits
 from thalweg.lab.simulate import best_order, order_work, run
 from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.plan import Operator, Pipeline, Route, Ruster
+from thalweg.testing.chance import Seeded
 from thalweg.testing.filters import make_pipeline
-from thalweg.testing.joins import Seeded
 
 
 def correlated(random: np.random.Generator, rows: int, rates: np.ndarray, together: float) -> np.ndarray:
