@@ -10,6 +10,7 @@ import pytest
 from thalweg.spark import BRIEF
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("THALWEG_PRICES", "recorded")  # the same decisions on every machine
 os.environ.setdefault("JAVA_TOOL_OPTIONS", BRIEF)  # for the programs that tests start, too
 
 

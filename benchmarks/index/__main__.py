@@ -45,7 +45,7 @@ def main(
         known = thalweg_runs.hindsight(drawn, drawn.data, batch=BATCH).oracle()
         others[str(seed)] = short_race(drawn, known, console, f"seed {seed}")
     for share in BUCKETS:
-        prices = replace(RECORDED, bucket=share * RECORDED.compare)
+        prices = replace(RECORDED, bucket=share * RECORDED.candidate)
         others[f"{SEED}, a bucket at {share:g} of a candidate"] = short_race(w, routes, console, f"{share:g}", prices)
     record = summary(w, drifting, stable, others)
     folder = out or (Path("out/benchmarks/index") if quick else HERE)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from thalweg.engine import calibrate
-from thalweg.profile.prices import Prices
+from thalweg.profile.prices import RECORDED, Prices
 from thalweg.state import kernels
 from thalweg.state.stem import Stem
 
 
 def test_prices_that_a_clock_charges_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    charged = Prices(hash=2.0, compare=7.0, bucket=3.0, insert=5.0, delete=1.0, request=20.0)
+    charged = Prices(hash=2.0, candidate=7.0, bucket=3.0, insert=5.0, delete=1.0, request=20.0)  # nanoseconds here
     now = 0.0
     join, extend_bits, evict = kernels.join, kernels.extend_bits, Stem.evict
 
@@ -22,7 +25,7 @@ def test_prices_that_a_clock_charges_are_found(monkeypatch: pytest.MonkeyPatch) 
         result, tally = join(*arguments), arguments[11][0]
         walked = tally[kernels.BUCKETS] * charged.bucket
         now += tally[kernels.ROWS_IN] * (charged.request + charged.hash) + walked
-        now += (tally[kernels.WORK] - tally[kernels.BUCKETS]) * charged.compare
+        now += (tally[kernels.WORK] - tally[kernels.BUCKETS]) * charged.candidate
         return result
 
     def charging_extend(*arguments: Any) -> Any:
@@ -40,13 +43,51 @@ def test_prices_that_a_clock_charges_are_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(kernels, "join", charging_join)
     monkeypatch.setattr(kernels, "extend_bits", charging_extend)
     monkeypatch.setattr(Stem, "evict", charging_evict)
-    found = calibrate.measure(lambda: int(now))
-    assert found.record() == pytest.approx(charged.record(), rel=0.01)
+    found = calibrate.measure(lambda: int(now)).record()
+    for name in ("hash", "candidate", "bucket", "insert", "delete", "request"):
+        assert found[name] == pytest.approx(charged.record()[name] * 1e-9, rel=0.01)
 
 
-def test_this_machine_is_measured_once() -> None:
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache folder of its own, and no prices known yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("THALWEG_PRICES", raising=False)
+    calibrate.measured.cache_clear()
+    yield tmp_path / "thalweg"
+    calibrate.measured.cache_clear()
+
+
+def test_a_machine_is_measured_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = calibrate.measured()
     assert found is calibrate.measured()
     assert all(price >= calibrate.LEAST for price in found.record().values())
-    # A probe that meets nothing still costs more than a hash.
-    assert found.request + found.bucket > found.hash
+    # A probe that meets nothing still costs more than a hash; asking a policy more than a row.
+    assert found.probe > found.hash
+    assert found.ask > found.classify
+    monkeypatch.setattr(calibrate, "measure", lambda: pytest.fail("measured again"))
+    calibrate.measured.cache_clear()
+    assert calibrate.measured() == found, "the next process reads what was kept"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"hash": 1}x', '{"unknown": 1.0}'])
+def test_a_spoilt_file_is_measured_again(cache: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.setattr(calibrate, "measure", lambda: Prices(bucket=5e-9))
+    calibrate.measured()
+    (kept,) = cache.glob("prices-*.json")
+    kept.write_text(content)
+    calibrate.measured.cache_clear()
+    assert calibrate.measured() == Prices(bucket=5e-9)
+    calibrate.measured.cache_clear()
+    assert calibrate.measured() == Prices(**json.loads(kept.read_text()))
+
+
+def test_a_folder_that_can_not_be_written_is_no_reason_to_fail(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.write_text("a file where the folder should be")
+    monkeypatch.setattr(calibrate, "measure", lambda: Prices(bucket=5e-9))
+    assert calibrate.measured() == Prices(bucket=5e-9)
+
+
+def test_recorded_prices_can_be_asked_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THALWEG_PRICES", "recorded")
+    assert calibrate.measured() is RECORDED

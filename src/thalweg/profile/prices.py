@@ -1,8 +1,8 @@
-"""What single operations on an index cost: the C_h, C_c, C_insert and C_delete of AMRI, Table 1 and section 8.1.
+"""Prices: what single operations cost on this machine, in seconds. One currency for every decision.
 
-A value, so that a decision can be made again: measured on the running machine by `execute/calibrate.py`, kept in the
-state with what was learned, or `RECORDED`, which tests, lab and counted benchmarks use. Only their ratios matter to a
-decision; the unit is nanoseconds.
+A value, so that a decision can be made again: measured when the first engine of a process starts
+(`engine/calibrate.py`), or `RECORDED`, which tests, the lab and counted benchmarks use. The first six are AMRI's C_h,
+C_c, C_insert and C_delete (table 1, section 8.1) and what the paper leaves out.
 """
 
 from __future__ import annotations
@@ -13,25 +13,44 @@ from dataclasses import asdict, dataclass, fields
 
 @dataclass(frozen=True)
 class Prices:
-    """Nanoseconds of one operation. The defaults are rounded from many measurements on one machine, with other programs
-    running: a bucket at 0.7 to 1.2 of a candidate, 0.9 in the middle.
+    """Seconds of one operation. The defaults were measured on one machine and rounded.
 
-    >>> Prices.of(Prices(bucket=2.0).record()) == Prices(bucket=2.0)
+    >>> Prices.of(Prices(bucket=2e-9).record()) == Prices(bucket=2e-9)
     True
     """
 
-    hash: float = 1.2
-    """Of one attribute, to store or to probe."""
-    compare: float = 9.0
-    """A candidate looked at."""
-    bucket: float = 8.1
-    """A bucket looked up. Not in the paper: in memory an empty bucket is not free."""
-    insert: float = 6.0
-    """A row entered, beside its hashes."""
-    delete: float = 2.3
-    """A row that goes with its slice."""
-    request: float = 20.0
-    """A probe, beside its hashes, buckets and candidates. No layout changes it; it is part of the work done."""
+    hash: float = 1.2e-9
+    """Hash one attribute, to store or to probe."""
+    candidate: float = 9.0e-9
+    """Look at a candidate."""
+    bucket: float = 8.1e-9
+    """Look up a bucket. Not in the paper: in memory an empty bucket is not free."""
+    insert: float = 6.0e-9
+    """Enter a row in an index, beside its hashes."""
+    delete: float = 2.3e-9
+    """Drop a row with its slice."""
+    request: float = 20.0e-9
+    """Probe, beside hashes, buckets and candidates. No layout changes it; it is part of the work done."""
+    classify: float = 10.0e-9
+    """Find the class of a row."""
+    call: float = 0.1e-6
+    """Call a Python function that does nothing, for one row."""
+    send: float = 60.0e-6
+    """Send a ruster on its way, whatever it meets."""
+    ask: float = 150.0e-6
+    """Ask a policy for routes, tell it what came of them, and let it decide."""
+    select: float = 300.0e-6
+    """Weigh the layouts of a stem against each other."""
+
+    @property
+    def probe(self) -> float:
+        """One probe by one attribute that meets no candidate."""
+        return self.request + self.hash + self.bucket
+
+    @property
+    def entry(self) -> float:
+        """Enter a row in an index on one attribute, and drop it again."""
+        return self.hash + self.insert + self.delete
 
     def record(self) -> dict[str, float]:
         return asdict(self)

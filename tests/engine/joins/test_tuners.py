@@ -18,7 +18,7 @@ from thalweg.engine.engine import Engine
 from thalweg.errors import DefinitionError
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
-from thalweg.optimize.indexes.amri import ASSESSMENTS, SELECTION, Amri
+from thalweg.optimize.indexes.amri import ASSESSMENTS, Amri
 from thalweg.optimize.indexes.migrate import MIGRATIONS
 from thalweg.optimize.indexes.schedule import SCHEDULES
 from thalweg.optimize.indexes.tuner import make
@@ -242,16 +242,16 @@ def test_selections_are_paid_from_a_share_of_the_work() -> None:
     for tuner in (free, bounded):
         tuner.begin({"r": 2}, known)
     assert turns(free, 200, 0b10, 1e5)[0] == 200
-    earned = 0.01 * (1_000 * RECORDED.request + 1e5 * RECORDED.compare)
+    earned = 0.01 * (1_000 * RECORDED.request + 1e5 * RECORDED.candidate)
     made, chosen = turns(bounded, 200, 0b10, 1e5)
-    assert 4 <= made <= 4 + 200 * earned / SELECTION + 1
+    assert 4 <= made <= 4 + 200 * earned / RECORDED.select + 1
     assert chosen[0].bits[0] > chosen[0].bits[1]
     # More work pays for more.
     assert turns(bounded, 200, 0b10, 1e7)[0] > 5 * made
 
 
 def test_what_is_priced_is_measured_unless_the_name_says_recorded() -> None:
-    here = Prices(compare=5.0, bucket=50.0)
+    here = Prices(candidate=5.0, bucket=50.0)
     assert make("amri", measured=lambda: here).prices == here  # type: ignore[attr-defined]
     assert make("amri recorded", measured=lambda: here).prices == RECORDED  # type: ignore[attr-defined]
     assert make("amri").prices == RECORDED  # type: ignore[attr-defined]

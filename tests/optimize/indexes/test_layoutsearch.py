@@ -19,7 +19,7 @@ from thalweg.profile.patterns.sria import Sria
 from thalweg.profile.prices import Prices
 from thalweg.state import kernels
 
-PAPER = Prices(hash=0.01, compare=1.0, bucket=0.0)
+PAPER = Prices(hash=0.01, candidate=1.0, bucket=0.0)
 TABLE_2 = {0b100: 4, 0b010: 10, 0b001: 10, 0b110: 4, 0b101: 16, 0b011: 10, 0b111: 46}
 
 
@@ -58,10 +58,10 @@ def test_table_2_gives_the_layouts_printed(assessment: Sria | Csria, expected: t
 
 
 def test_equation_1_term_by_term() -> None:
-    w = Workload(3, {0b100: 0.25, 0b110: 0.75}, 40.0, 10.0, 1_000.0, Prices(hash=3.0, compare=2.0, bucket=0.0))
+    w = Workload(3, {0b100: 0.25, 0b110: 0.75}, 40.0, 10.0, 1_000.0, Prices(hash=3.0, candidate=2.0, bucket=0.0))
     by_hand = 10 * 2 * 3 + 40 * (0.25 * 1 * 3 + 0.75 * 1 * 3) + 40 * (0.25 * 1000 / 4 + 0.75 * 1000 / 4) * 2
     assert w.cost((2, 0, 3)) == pytest.approx(by_hand)
-    walked = Workload(3, w.frequencies, 40.0, 10.0, 1_000.0, Prices(hash=3.0, compare=2.0, bucket=5.0))
+    walked = Workload(3, w.frequencies, 40.0, 10.0, 1_000.0, Prices(hash=3.0, candidate=2.0, bucket=5.0))
     assert walked.cost((2, 0, 3)) == pytest.approx(by_hand + 40 * 8 * 5)
 
 
@@ -124,10 +124,10 @@ def test_lemma_1_layouts_of_exactly_b_bits() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_lemma_2_dropping_or_folding_a_pattern_moves_no_cost_beyond_the_bound(seed: int) -> None:
     random = np.random.default_rng(seed)
-    w = workload(random, 3, Prices(hash=0.0, compare=1.0, bucket=0.0))
+    w = workload(random, 3, Prices(hash=0.0, candidate=1.0, bucket=0.0))
     mask = min(w.frequencies, key=lambda m: w.frequencies[m])
     theta = w.frequencies[mask]
-    bound = w.requests * w.stored * theta * w.prices.compare * (1 + 1e-6)
+    bound = w.requests * w.stored * theta * w.prices.candidate * (1 + 1e-6)
     rest = {m: f for m, f in w.frequencies.items() if m != mask}
     parent = mask & (mask - 1)
     folded = rest | {parent: rest.get(parent, 0.0) + theta}

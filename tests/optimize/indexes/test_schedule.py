@@ -87,7 +87,7 @@ def test_all_moves_every_other_layout_and_nothing_none() -> None:
 def test_partial_moves_a_slice_if_the_searches_to_come_pay_for_it() -> None:
     old, new = Layout("bits", (8, 0)), Layout("bits", (0, 8))
     asked = Workload(
-        2, {0b01: 1.0}, 10.0, 500.0, 1_000.0, Prices(hash=1.0, compare=4.0, bucket=0.0, insert=6.0, delete=0.0)
+        2, {0b01: 1.0}, 10.0, 500.0, 1_000.0, Prices(hash=1.0, candidate=4.0, bucket=0.0, insert=6.0, delete=0.0)
     )
     # As it is, a search looks at all 256 rows, then at one; each row moved costs two hashes and an entry.
     searches = 256 * 8 / (4 * 255)

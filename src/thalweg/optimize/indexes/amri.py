@@ -45,13 +45,8 @@ PAPER: dict[str, Any] = {
 DIFFERENT = 0.1
 GROWN = 0.25
 """Change of a stem's size, against the last selection, after which its layout is looked at again."""
-SELECTION = 300_000.0
-WEIGHED = 20.0
-"""About nanoseconds: of a selection, of each layout and pattern weighed in it."""
 AHEAD = 4
 """Selections of each stem that can be saved up for."""
-NANO = 1e-9
-"""Prices are about nanoseconds."""
 BUCKET_BYTES = 4
 
 
@@ -131,7 +126,7 @@ class Amri:
         }
         self._built = dict.fromkeys(self.stems, 0)
         self._rest = dict.fromkeys(self.stems, 0)
-        self._credit = AHEAD * SELECTION * len(self.stems)
+        self._credit = AHEAD * self.prices.select * len(self.stems)
         self._clock = schedule.make(self.schedule, list(self.stems), self.window, self.period)
         return dict(self.layouts)
 
@@ -145,12 +140,12 @@ class Amri:
             if stem not in self.stems:
                 continue
             counts[stem] = counts.get(stem, 0) + requests
-            done += requests * self.prices.request + probe.work * self.prices.compare
+            done += requests * self.prices.request + probe.work * self.prices.candidate
             if self._clock.assessing(stem):
                 self.assessed[stem].observe(probe.mask, requests)
         self.requests += sum(counts.values())
         if self.budget is not None:
-            self._credit = min(self._credit + self.budget * done, AHEAD * SELECTION * len(self.stems))
+            self._credit = min(self._credit + self.budget * done, AHEAD * self.prices.select * len(self.stems))
         self._clock.observe(counts)
 
     @property
@@ -191,7 +186,7 @@ class Amri:
         migration = "all" if first else self.migration
         self._chosen.add(stem)
         moved = migrate.to_move(migration, known.slices, new, workload, windows)
-        change = Change("layouts", stem, old, new, before * NANO, after * NANO, moved)
+        change = Change("layouts", stem, old, new, before, after, moved)
         self._tell(change, workload, known)
         return change
 
@@ -232,7 +227,7 @@ class Amri:
             return Layout("hash", patterns=tuple(sorted(patterns)))
         bits = known.bits if self.memory is None else min(known.bits, self._allowance(stem, workload, known))
         choice = self._cheapest(workload, bits)
-        self._credit -= SELECTION + WEIGHED * choice.weighed * len(workload.frequencies)
+        self._credit -= self.prices.select
         return Layout("bits", choice.bits)
 
     def _cheapest(self, workload: Workload, bits: int) -> Choice:
@@ -261,7 +256,7 @@ class Amri:
             met = workload.stored
             for k in serving:
                 met *= workload.evenness[k][-1] if workload.evenness is not None else 0.0
-            each = len(serving) * p.hash + met * p.compare + workload.runs * p.bucket
+            each = len(serving) * p.hash + met * p.candidate + workload.runs * p.bucket
             cost += workload.requests * frequency * each
         return cost / max(workload.requests, 1.0)
 

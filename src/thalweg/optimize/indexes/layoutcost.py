@@ -67,7 +67,7 @@ class Workload:
         p = self.prices
         asked = np.fromiter(self.frequencies.values(), float, len(self.frequencies))
         met = np.exp2(self._logarithms(grid.layouts) @ grid.known)
-        each = (met * (self.stored * p.compare) + grid.walked * (self.runs * p.bucket)) @ asked
+        each = (met * (self.stored * p.candidate) + grid.walked * (self.runs * p.bucket)) @ asked
         hashed = grid.used @ (grid.known @ asked * (self.requests * p.hash) + self.arrivals * p.hash)
         cost: Floats = hashed + self.requests * each
         return cost
@@ -93,7 +93,7 @@ class Workload:
                     hashed += b > 0
                 else:
                     wild += b
-            each = hashed * p.hash + self.stored * met * p.compare + self.runs * 2.0**wild * p.bucket
+            each = hashed * p.hash + self.stored * met * p.candidate + self.runs * 2.0**wild * p.bucket
             cost += self.requests * frequency * each
         return cost
 
@@ -118,7 +118,7 @@ class Workload:
         place = self.attributes - 1 - attribute
         share = sum([f for m, f in self.frequencies.items() if m >> place & 1])
         left = self._share(attribute, bits)
-        saved = self.requests * share * self.stored * (1.0 - left) * self.prices.compare
+        saved = self.requests * share * self.stored * (1.0 - left) * self.prices.candidate
         return saved - (share * self.requests + self.arrivals) * self.prices.hash
 
     def worth_indexing(self, bits: int) -> list[int]:
