@@ -316,8 +316,7 @@ class AutoJoin(SingleRoute):
         self._until = self.greedy.useful + work
         self._rounds, self._promising = 0, False
         self._lesson = (self._lesson[0][:0], self._lesson[1][:0])
-        if self.contest.begun:
-            self._contest = None
+        self._contest = None
         self._fresh()
 
     def _glanced_in_vain(self) -> None:
@@ -418,18 +417,25 @@ class AutoJoin(SingleRoute):
         return f"A-Greedy's order{saves}: {self.greedy.why()}"
 
     def snapshot(self) -> dict[str, Any]:
-        # A contest that was put off begins afresh: then there is nothing to keep.
-        learning = bool(self._promising or self.classed or self.trial or len(self._lesson[1]))
         return super().snapshot() | {
             "greedy": self.greedy.snapshot(),
             "probing": self.probing.snapshot(),
-            "contest": self.contest.snapshot() if learning else None,
+            "contest": None if self._contest is None else self._contest.snapshot(),
             "lesson": [self._lesson[0].tolist(), self._lesson[1].tolist()],
             "classed": self.classed,
             "trial": self.trial,
             "routes": [[label, list(route)] for label, route in self.plan.routes.items()],
             "sides": {name: [s.tuples, s.work] for name, s in self.sides.items()},
-            "learning": [self._off, self._judged, self._batches, self._until, self._rounds, self.taught, self._vain],
+            "learning": [
+                self._off,
+                self._judged,
+                self._batches,
+                self._until,
+                self._rounds,
+                self.taught,
+                self._vain,
+                self._extra,
+            ],
             "promising": self._promising,
         }
 
@@ -437,11 +443,12 @@ class AutoJoin(SingleRoute):
         super().restore(record)
         self.greedy.restore(record["greedy"])
         self.probing.restore(record["probing"])
+        self._contest = None
         if record["contest"] is not None:
             self.contest.restore(record["contest"])
         values, bits = record["lesson"]
         self._lesson = (
-            np.array(values, np.float32).reshape(len(bits), len(self.contest.cbr.attributes)),
+            np.array(values, np.float32).reshape(len(bits), -1 if len(bits) else 0),
             np.array(bits, np.int8).reshape(len(bits), len(self.pipeline)),
         )
         self.classed, self.trial = record["classed"], record["trial"]
@@ -449,5 +456,7 @@ class AutoJoin(SingleRoute):
         self.plan = Routes(int(record["version"]), routes)
         self.sides = {name: Side(*s) for name, s in record["sides"].items()}
         learning = record["learning"]
-        self._off, self._judged, self._batches, self._until, self._rounds, self.taught, self._vain = learning
+        self._off, self._judged, self._batches, self._until, self._rounds, self.taught, self._vain, self._extra = (
+            learning
+        )
         self._promising = bool(record["promising"])

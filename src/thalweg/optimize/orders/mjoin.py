@@ -68,6 +68,12 @@ LONGEST = 6.0
 TURN = 0.5
 """Scouts turn back at their first stem if another lets less than this share of its matches through: it will be first."""
 
+PACING = (
+    "_profile", "_alarmed", "_called", "_again", "_every", "_waited", "_unlearned", "rest", "_limited", "_asked", "_bound",
+    "_leash", "last", "_level", "_worth", "pace", "_promised", "_growing", "_spell",
+)  # fmt: skip
+"""The rest of its state."""
+
 Seen = tuple[frozenset[int], int, int, float, float]
 """An observation: visited before, operator, rows in, rows out, work."""
 
@@ -563,8 +569,7 @@ class MJoinGreedy(SingleRoute):
         return super().snapshot() | {
             "fanouts": self.fanouts.snapshot(),
             "ledger": [self.spent, self.useful, self.saved],
-            "scouts": [self._every, self._waited, self._leash],
-            "usual": [self._level, self.pace, self._growing],
+            "pacing": {name: getattr(self, name) for name in PACING},
         }
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -572,5 +577,5 @@ class MJoinGreedy(SingleRoute):
         self.fanouts.restore(record["fanouts"])
         self._reached.clear()
         self.spent, self.useful, self.saved = record["ledger"]
-        self._every, self._waited, self._leash = record["scouts"]
-        self._level, self.pace, self._growing = record["usual"]
+        for name in PACING:
+            setattr(self, name, record["pacing"][name])
