@@ -70,7 +70,7 @@ def _near_knowing(measured: Measurements) -> Finding:
 
 skews = Experiment(
     name="cbr-3-4", title="Skew between classes", paper=PAPER, section="6.3", figures=("cbr-3", "cbr-4"),
-    varies="A - B, the pass rate of the one operator that differs less that of the others; number of joins",
+    varies="A - B, the pass rate of the one operator that differs minus that of the others; number of joins",
     fixed="as many classes as joins, 5 % of the tuples pass all",
     trials=_skew_trials,
     claims=(
@@ -86,7 +86,7 @@ skews = Experiment(
         for n in (2, 4, 6, 8)
     ),
     cast=CAST,
-    notes=("SBR draws a route for each 100 tuples where the paper draws for each.",),
+    notes=("SBR draws a route for every 100 tuples; the paper draws one for each tuple.",),
 )  # fmt: skip
 
 
@@ -139,13 +139,13 @@ def _shares(measured: Measurements, column: str) -> dict[str, Estimate]:
 breakdowns = Experiment(
     name="cbr-5-6", title="Random pass rates: who decided each routing call, and what it saved", paper=PAPER, section="6.4",
     figures=("cbr-5", "cbr-6"), varies="number of joins, pass rates",
-    fixed="as many classes as joins, attrC tells all of them, eight attributes tell nothing",
+    fixed="as many classes as joins, attrC identifies them all, eight attributes say nothing",
     trials=_random_trials,
     claims=(
         Claim("Learns makes fewer routing calls than SBR.", lambda m: check.above(_improvements(m), 0.0)),
         Claim("The wrong classifier decides few routing calls (6.4 %).", lambda m: check.below(_shares(m, "wrong"), 10.0)),
         Claim("The right one decides most of them (77 to 85 %).", lambda m: check.above(_shares(m, "right"), 50.0)),
-        Claim("More joins leave more to gain (21 % with 4, 29 % with 6, 35 % with 8).",
+        Claim("With more joins there is more to gain (21 % with 4, 29 % with 6, 35 % with 8).",
               lambda m: check.above({"rise": m.difference("improvement", {"joins": 8}, {"joins": 4}, policy=LEARNS)}, 0.0)),
     ),
     panels=(
@@ -181,7 +181,7 @@ aggregates = Experiment(
         Claim("Learns makes fewer routing calls than SBR at every aggregate selectivity.", lambda m: check.above(_levels(m), 0.0)),
         Claim("The more tuples pass everything, the less there is to gain (37 % at 5 %, less at 35 %).",
               lambda m: check.below(
-                  {"35 % less 5 %": m.difference("improvement", {"aggregate": 35.0}, {"aggregate": 5.0}, policy=LEARNS)}, 0.0)),
+                  {"35 % minus 5 %": m.difference("improvement", {"aggregate": 35.0}, {"aggregate": 5.0}, policy=LEARNS)}, 0.0)),
     ),
     panels=(Panel("aggregate", "6 joins", "aggregate", "improvement", "tuples that pass all, %", IMPROVEMENT),),
     cast=CAST,
@@ -201,7 +201,7 @@ overhead = Experiment(
     varies="nothing", fixed="one operator",
     trials=lambda quick, seed: [Trial(f"seed {s}", one_operator, {"tuples": 20_000, "seed": s}) for s in (seed, seed + 1)],
     claims=(
-        Claim("With one operator routing is at most 0.8 % dearer: here nothing is profiled and no call is added.",
+        Claim("With one operator, routing costs at most 0.8 % more: here nothing is profiled and no call is added.",
               lambda m: check.exactly(
                   {"calls per tuple": float(m.estimate("calls", policy=LEARNS).mean)}, {"calls per tuple": 1.0})),
     ),
@@ -268,8 +268,8 @@ lookup_tables = Experiment(
         Panel("time", "Processor time, mean of all skews", "joins", "microseconds", "joins", "µs per tuple"),
     ),
     cast=CAST,
-    notes=("Operators are the engine's own look-ups; work is buckets and candidates, profiling included.",
-           "Processor time of this machine, measured.",),
+    notes=("Operators are the engine's own look-ups. Work is buckets and candidates, including profiling.",
+           "Measured processor time on this machine.",),
 )  # fmt: skip
 
 COSTS = (1, 10, 50, 100, 500)
@@ -307,12 +307,12 @@ def _own_time_trials(quick: bool, seed: int) -> list[Trial]:
 
 def _rise(measured: Measurements) -> Finding:
     rise = measured.difference("improvement", {"cost": 500}, {"cost": 1}, policy=TIME, joins=6)
-    return check.above({"500 less 1 µs": rise}, 0.0)
+    return check.above({"500 minus 1 µs": rise}, 0.0)
 
 
 def _catches_up(measured: Measurements) -> Finding:
     gap = measured.difference("improvement", {"policy": CALLS}, {"policy": TIME}, cost=100, joins=6)
-    return check.below({"calls less time, 100 µs": gap}, 2.0)
+    return check.below({"calls minus time, 100 µs": gap}, 2.0)
 
 
 own_times = Experiment(
@@ -320,10 +320,10 @@ own_times = Experiment(
     figures=("cbr-9", "cbr-10"), varies="cost of an operator; number of joins", fixed="random pass rates, batches of 1,000",
     trials=_own_time_trials,
     claims=(
-        Claim("Execution time improves more the dearer operators are.", _rise),
+        Claim("The more expensive the operators, the more execution time improves.", _rise),
         Claim("Improvement in execution time approaches that in routing calls: within 2 points at 100 µs.", _catches_up,
               source="ours"),
-        Claim("Routing and learning take up to 7 µs a tuple.",
+        Claim("Routing and learning take up to 7 µs per tuple.",
               lambda m: check.below({f"{n} joins": m.estimate("overhead", policy=LEARNS, joins=n) for n in (4, 6, 8)}, 7.0)),
         Claim("CBR's routing and learning take about as long as SBR's: here, at most twice as long.",
               lambda m: check.below(
@@ -334,7 +334,7 @@ own_times = Experiment(
         Panel("overhead", "Routing and learning", "bar", "overhead", "", "µs per tuple", kind="bars"),
     ),
     cast=(SBR, LEARNS, TIME, CALLS),
-    notes=("Processor time of this machine, measured; operators are not run, their time is calls times cost.",),
+    notes=("Measured processor time on this machine. Operators are not run; their time is calls times cost.",),
 )  # fmt: skip
 
 EXPERIMENTS: tuple[Experiment, ...] = (skews, lookup_tables, breakdowns, aggregates, own_times, overhead)

@@ -89,8 +89,8 @@ def _experiment(
         notes=(
             f"'{OURS}': ε = 0.002, θ = 0.01, a floor of three bits for each attribute, a hundredth of the requests insured "
             "against scans, continuous, all.",
-            "Throughput is results for each million units of work; curves end when half of the contenders are done.",
-            "The first window is training and not counted.",
+            "Throughput is results per million units of work. Curves end when half of the contenders are done.",
+            "The first window is for training and does not count.",
         ),
     )
 
@@ -117,9 +117,9 @@ schedules = _experiment(
 migrations = _experiment(
     "8c", "Migrations", "the migration", {m: {"migration": m} for m in MIGRATIONS},
     (
-        Claim("Nothing gives more results than all and partial (19 %)", more_than("nothing", ["all", "partial"])),
+        Claim("Migrating nothing gives more results than migrating all or part (19 %)", more_than("nothing", ["all", "partial"])),
         Claim(
-            "Moving pays here: all and partial give more than nothing",
+            "Migrating pays here: all and partial give more results than nothing",
             lambda m: check.both(more_than("all", ["nothing"])(m), more_than("partial", ["nothing"])(m)), "ours",
         ),
     ),

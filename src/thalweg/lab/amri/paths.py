@@ -59,8 +59,8 @@ experiment = Experiment(
     panels=(
         *(results_over("time", "time curve", f"{figure[3]}-time", figure, orders=n) for figure, n in ORDERS.items()),
         *(results_over("work", "curve", f"{figure[3]}-work", figure, orders=n) for figure, n in ORDERS.items()),
-        Panel("throughput", "Results by work", "orders", "throughput", "orders best in turn", "per million", series="index"),
-        Panel("work", "Work for all results", "orders", "work", "orders best in turn", "work", series="index"),
+        Panel("throughput", "Results by work", "orders", "throughput", "orders that take turns", "per million", series="index"),
+        Panel("work", "Work for all results", "orders", "work", "orders that take turns", "work", series="index"),
     ),
     notes=("A pair's attribute is one for both of its streams, so paths can't be set stream by stream as in the paper: "
            "counted are the roles of the matchings, of which six give every stream all its six paths.",),

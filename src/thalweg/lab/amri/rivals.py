@@ -55,9 +55,9 @@ synthetic = Experiment(
     claims=(
         Claim("AMRI gives more results than the best hash indexes (93 %)", more_than(AMRI, [BEST])),
         Claim("AMRI gives more results than a static layout (75 %)", more_than(AMRI, [STATIC])),
-        Claim("Ours gives more results than the paper's settings, the best hash indexes and static layouts, trained or equal",
+        Claim("Our settings give more results than the paper's, the best hash indexes and static layouts, trained or equal",
               more_than(OURS, [AMRI, BEST, STATIC, EQUAL]), "ours"),
-        Claim("A hash index for each pattern asked for beats all of them in work",
+        Claim("One hash index per pattern in use beats all of them in work",
               more_than(EACH, [AMRI, OURS, STATIC, EQUAL]), "ours"),
     ),
     panels=panels(),
@@ -71,6 +71,6 @@ sensors = Experiment(
         Claim("AMRI gives more results than a static layout (15 %)", more_than(AMRI, [STATIC])),
     ),
     panels=panels(),
-    notes=("The original data can't be had; the generator is in lab/amri/streams.py. All three attributes are equal in "
+    notes=("The original data is not available; the generator is in lab/amri/streams.py. All three attributes are equal in "
            "all streams, so every probe knows all of them: there is one access pattern.",),
 )  # fmt: skip

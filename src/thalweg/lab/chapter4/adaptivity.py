@@ -149,12 +149,12 @@ experiment = Experiment(
     fixed="n = 8, Γ = 2, group selectivities 0.2 to 0.8, equal costs, p = 0.01 (Independent 0.005), α = 0.9",
     trials=_timeline_trials,
     claims=(
-        Claim("A-Greedy gets over the change sooner than Sweep", lambda m: _sooner(m, A_GREEDY, SWEEP)),
-        Claim("A-Greedy gets over the change sooner than LocalSwaps", lambda m: _sooner(m, A_GREEDY, LOCAL_SWAPS)),
+        Claim("A-Greedy recovers from the change sooner than Sweep", lambda m: _sooner(m, A_GREEDY, SWEEP)),
+        Claim("A-Greedy recovers from the change sooner than LocalSwaps", lambda m: _sooner(m, A_GREEDY, LOCAL_SWAPS)),
         Claim(
-            "LocalSwaps descends more smoothly than Sweep: its greatest jump is smaller",
+            "LocalSwaps descends more smoothly than Sweep: its largest jump is smaller",
             lambda m: check.above(
-                {"Sweep's greatest change of cost at once, less LocalSwaps'":
+                {"Sweep's largest jump in cost minus LocalSwaps'":
                  m.difference("jump", {"policy": SWEEP}, {"policy": LOCAL_SWAPS})}, 0.0,
             ),
         ),
@@ -189,6 +189,6 @@ experiment = Experiment(
     notes=(
         "Settled: the true cost of the order in force is within 5 % of the new best order's and stays so for 20,000 "
         "tuples. A policy that never settles counts with the whole time after the change.",
-        "The permutation is drawn anew until the old best order costs at least 1.25 times the new best.",
+        "The permutation is drawn again until the old best order costs at least 1.25 times the new best.",
     ),
 )  # fmt: skip

@@ -73,7 +73,7 @@ def _gap_widens(measured: Measurements) -> Finding:
     rise = check.slope({n: _ratios(measured, n=n) for n in ns})
     ends = advantage(measured, "n")
     first, last = f"n={ns[0]}", f"n={ns[-1]}"
-    found = check.above({"change of Independent/A-Greedy for each further filter": rise}, 0.0)
+    found = check.above({"change of Independent/A-Greedy per additional filter": rise}, 0.0)
     return Finding(found.verdict, f"{found.numbers}; {first}: {ends[first]}, {last}: {ends[last]}")
 
 
@@ -86,7 +86,7 @@ def _overhead_explains(measured: Measurements) -> Finding:
     total = _against_optimal(measured, A_GREEDY, "n")
     return check.both(
         check.below(orders, 1.02),
-        check.above({"profiling share, percent points for each further filter": rise}, 0.0),
+        check.above({"profiling share, percentage points per additional filter": rise}, 0.0),
         check.above({f"cost / Optimal at n={ns[-1]}": total[f"n={ns[-1]}"]}, total[f"n={ns[0]}"].mean),
     )
 
@@ -107,7 +107,7 @@ number = Experiment(
         Claim("A-Greedy is faster than Independent at every n", lambda m: check.above(advantage(m, "n"), 1.0)),
         Claim("A-Greedy's lead over Independent grows with n", _gap_widens),
         Claim(
-            "A-Greedy is near Optimal for small n (taken here: within 2 % up to n = 5)",
+            "A-Greedy is near Optimal for small n (here: within 2 % up to n = 5)",
             lambda m: check.below(
                 {k: e for k, e in _against_optimal(m, A_GREEDY, "n").items() if int(k[2:]) <= 5}, 1.02
             ),
@@ -131,7 +131,10 @@ number = Experiment(
         Panel("rate", "Figure 4.11: rate against number of filters", "n", "rate", "filters n", RATE),
         Panel("overhead", "Share of work spent on profiling", "n", "overhead", "filters n", "percent of work"),
     ),
-    notes=("The range of n is lost from the figure; 3 to 10 is ours.", "Filters stand in an order drawn by the seed."),
+    notes=(
+        "The range of n is missing from the figure; 3 to 10 is our choice.",
+        "The seed draws the order of the filters.",
+    ),
 )
 
 
@@ -146,7 +149,7 @@ def _peak_in_the_middle(measured: Measurements) -> Finding:
         return sum(ratios[s][seed] for s in of) / len(of)
 
     lead = estimate(mean(middle, s) - mean(ends, s) for s in seeds)
-    found = check.above({"middle (0.3 to 0.7) less ends, Independent/A-Greedy": lead}, 0.0)
+    found = check.above({"middle (0.3 to 0.7) minus ends, Independent/A-Greedy": lead}, 0.0)
     every = advantage(measured, "selectivity")
     return Finding(found.verdict, f"{found.numbers}; {check.shown(every)}")
 
@@ -173,13 +176,13 @@ selectivity = Experiment(
         quick, seed,
     ),
     claims=(
-        Claim("A-Greedy's lead over Independent is greatest at middle selectivities", _peak_in_the_middle),
+        Claim("A-Greedy's lead over Independent is largest at middle selectivities", _peak_in_the_middle),
         Claim(
-            "At low selectivity the two cost nearly the same (taken here: within 5 % at 0.12)",
+            "At low selectivity the two cost nearly the same (here: within 5 % at 0.12)",
             lambda m: _nearly_the_same(m, 0.12),
         ),
         Claim(
-            "At high selectivity the two cost nearly the same (taken here: within 5 % at 0.88)",
+            "At high selectivity the two cost nearly the same (here: within 5 % at 0.88)",
             lambda m: _nearly_the_same(m, 0.88),
         ),
     ),
@@ -187,9 +190,9 @@ selectivity = Experiment(
         Panel("rate", "Figure 4.12: rate against selectivity", "selectivity", "rate", "selectivity", RATE),
     ),
     notes=(
-        "n is not given for this figure; 8 is ours. Below 0.113 and above 0.887 independent filters agree on more than "
-        "80 % of the tuples already, so the model ends there.",
-        "At selectivity 0.12 A-Greedy's higher p alone makes 3 % (0.005 × 7 further filters over 1.13 evaluations).",
+        "The thesis gives no n for this figure; 8 is our choice. Below 0.113 and above 0.887, even "
+        "independent filters agree on more than 80 % of the tuples, so the model ends there.",
+        "At selectivity 0.12, A-Greedy's higher p alone accounts for 3 % (0.005 × 7 more filters over 1.13 evaluations).",
     ),
 )  # fmt: skip
 
@@ -199,7 +202,7 @@ def _no_gap_at_the_ends(n: int) -> Claim:
         ends = {k: e for k, e in advantage(m, "Γ", n=n).items() if k in ("Γ=1", f"Γ={n}")}
         return check.within(ends, dict.fromkeys(ends, 1.0), 0.03, target="")
 
-    return Claim(f"n = {n}: with Γ = 1 and Γ = n the order matters little (taken here: within 3 %)", check_ends)
+    return Claim(f"n = {n}: with Γ = 1 and Γ = n the order matters little (here: within 3 %)", check_ends)
 
 
 def _gap_between(n: int) -> Claim:

@@ -96,11 +96,11 @@ experiment = Experiment(
     trials=_trials,
     claims=(
         Claim("Filters of one group give the same result on 80 % of the tuples (within 1 %)", _inside),
-        Claim("Filters of different groups are independent (agree as often as chance has it, within 1 %)", _outside),
+        Claim("Filters of different groups are independent (agree as often as by chance, within 1 %)", _outside),
     ),
     panels=(
-        Panel("orders", "What there is to win: true cost of orders, n = 8", "Γ", "cost", "correlation factor Γ",
-              "evaluations for each tuple", series="order", where={"what": "orders"}),
+        Panel("orders", "What a good order saves: true cost of orders, n = 8", "Γ", "cost", "correlation factor Γ",
+              "evaluations per tuple", series="order", where={"what": "orders"}),
     ),
     notes=("The mean and the worst of n = 8 come from 5,000 random orders.",),
 )  # fmt: skip

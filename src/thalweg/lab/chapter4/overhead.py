@@ -44,7 +44,7 @@ def _gap_grows(measured: Measurements) -> Finding:
     rises = {}
     for policy in (SWEEP, LOCAL_SWAPS):
         ratios = {n: _ratios(measured, policy, n) for n in ns}
-        rises[f"A-Greedy/{policy} for each step of n"] = check.slope(ratios)
+        rises[f"A-Greedy/{policy} per step of n"] = check.slope(ratios)
     return check.above(rises, 0.0)
 
 
@@ -74,11 +74,11 @@ experiment = Experiment(
         ),
         Claim("Their lead grows with n", _gap_grows),
         Claim(
-            "Optimal, A-Greedy, Sweep and LocalSwaps reach similar orders (taken here: useful work within 5 %)",
+            "Optimal, A-Greedy, Sweep and LocalSwaps reach similar orders (here: useful work within 5 %)",
             _similar_orders,
         ),
         Claim(
-            "A-Greedy's loss is overhead only: its useful work is no more than Sweep's (taken here: within 1 %)",
+            "A-Greedy's loss is overhead only: its useful work is no more than Sweep's (here: within 1 %)",
             lambda m: check.below(
                 {f"n={n}": m.ratio("useful", {"policy": A_GREEDY}, {"policy": SWEEP}, n=n) for n in m.distinct("n")},
                 1.01,
@@ -87,7 +87,7 @@ experiment = Experiment(
     ),
     panels=(
         Panel("rate", "Figure 4.15: rate of all algorithms", "n", "rate", "filters n", RATE),
-        Panel("breakdown", "Figure 4.16: work for each tuple, n = 8", "policy", "", "", "evaluations",
+        Panel("breakdown", "Figure 4.16: work per tuple, n = 8", "policy", "", "", "evaluations",
               kind="stack", parts={"useful": "tuple processing", "extra": "profiling"}, where={"n": 8}),
     ),
     notes=("The thesis has no lottery; it is the eddy's ticket scheme, which needs no profiling and finds no order.",),

@@ -98,7 +98,7 @@ def _diminishes(measured: Measurements) -> Finding:
     for period in periods:
         slow, fast = (measured.by_seed("cost", policy=p, period=period) for p in (SWEEP, A_GREEDY))
         ratios[period] = {s: slow[s] / fast[s] for s in slow}
-    found = check.below({"change of Sweep/A-Greedy for each longer period": check.slope(ratios)}, 0.0)
+    found = check.below({"change of Sweep/A-Greedy per step to a longer period": check.slope(ratios)}, 0.0)
     return Finding(found.verdict, f"{found.numbers}; {check.shown(_sweep_over_greedy(measured, 'period'))}")
 
 
@@ -113,7 +113,7 @@ rate_of_change = Experiment(
     fixed="n = 8, four filters of cost 1 and four of cost 10, Γ = 2, group selectivities 0.2 to 0.8, p = 0.01, α = 0.9",
     trials=_period_trials,
     claims=(
-        Claim("At fast change A-Greedy and Independent clearly beat Sweep and LocalSwaps", _fast_change),
+        Claim("Under fast change A-Greedy and Independent clearly beat Sweep and LocalSwaps", _fast_change),
         Claim("A-Greedy's lead over Sweep shrinks as change gets slower", _diminishes),
         Claim(
             "agreedy as shipped costs less than the thesis' A-Greedy at every period",
@@ -140,11 +140,11 @@ rate_of_change = Experiment(
     ),
     panels=(
         Panel("total", "Figure 4.22: work against period of change", "period", "cost", "tuples between changes",
-              "units of work for each tuple", logx=True),
+              "units of work per tuple", logx=True),
         Panel("ratio", "The same against the best order of every phase", "period", "vs_best", "tuples between changes",
               "work / best", logx=True),
     ),
-    notes=("The thesis plots total time for a fixed workload; here it is work for each tuple, so that streams of "
+    notes=("The thesis plots total time for a fixed workload; here it is work per tuple, so that streams of "
            "different lengths can be compared. Each has at least three phases.",),
 )  # fmt: skip
 
@@ -169,7 +169,7 @@ def _lead_grows(measured: Measurements, span: str, rises: bool) -> Finding:
     for c in measured.distinct("c"):
         slow, fast = (measured.by_seed("cost", policy=p, span=span, c=c) for p in (SWEEP, A_GREEDY))
         ratios[c] = {s: slow[s] / fast[s] for s in slow}
-    change = {"change of Sweep/A-Greedy for each step of c": check.slope(ratios)}
+    change = {"change of Sweep/A-Greedy per step of c": check.slope(ratios)}
     return check.above(change, 0.0) if rises else check.below(change, 0.0)
 
 
@@ -196,9 +196,9 @@ at_two_periods = Experiment(
         Claim("and Sweep's standing improves with the cost", lambda m: _lead_grows(m, "long", rises=False)),
     ),
     panels=(
-        Panel("short", "Figure 4.23: the short period", "c", "vs_best", "cost c of the dear filters", "work / best",
+        Panel("short", "Figure 4.23: the short period", "c", "vs_best", "cost c of the expensive filters", "work / best",
               where={"span": "short"}),
-        Panel("long", "Figure 4.24: the long period", "c", "vs_best", "cost c of the dear filters", "work / best",
+        Panel("long", "Figure 4.24: the long period", "c", "vs_best", "cost c of the expensive filters", "work / best",
               where={"span": "long"}),
     ),
     notes=("The thesis plots time; work over that of the best order of every phase shows the same order.",),

@@ -113,9 +113,9 @@ def _creation_rises(measured: Measurements) -> Finding:
 
     return check.above(
         {
-            "p 0.05 less 0.01 at n=3": more("n=3 p=0.05", "n=3 p=0.01"),
+            "p 0.05 minus 0.01 at n=3": more("n=3 p=0.05", "n=3 p=0.01"),
             "at n=8": more("n=8 p=0.05", "n=8 p=0.01"),
-            "n 8 less 3 at p=0.01": more("n=8 p=0.01", "n=3 p=0.01"),
+            "n 8 minus 3 at p=0.01": more("n=8 p=0.01", "n=3 p=0.01"),
             "at p=0.05": more("n=8 p=0.05", "n=3 p=0.05"),
         },
         0.0,
@@ -128,7 +128,7 @@ def _bookkeeping_small(measured: Measurements) -> Finding:
     light = check.above(_shares(measured, "CPU clock, 1 probe", "processing", "creation"), 98.0)
     return Finding(
         check.worst([heavy.verdict, light.verdict]),
-        f"percent of time; {_probes(HEAVY)} for each evaluation: {heavy.numbers}; 1 probe: {light.numbers}",
+        f"percent of time; {_probes(HEAVY)} per evaluation: {heavy.numbers}; 1 probe: {light.numbers}",
     )
 
 
@@ -144,7 +144,7 @@ experiment = Experiment(
     trials=_table_trials,
     claims=(
         Claim(
-            "Creating profile tuples takes 0.88 / 4.17 / 2.92 / 13.34 % (taken here: work clock, within a quarter)",
+            "Creating profile tuples takes 0.88 / 4.17 / 2.92 / 13.34 % (here: work clock, within a quarter)",
             lambda m: check.within(
                 _shares(m, "work clock", "creation"), {k: v["creation"] for k, v in REPORTED.items()}, 0.25
             ),
@@ -165,15 +165,15 @@ experiment = Experiment(
     panels=(
         Panel("creation", "Table 4.2: share of profile-tuple creation", "point", "creation", "", "percent",
               kind="bars", series="clock"),
-        Panel("heavy", f"CPU clock, {_probes(HEAVY)} an evaluation: overhead", "point", "", "",
+        Panel("heavy", f"CPU clock, {_probes(HEAVY)} per evaluation: overhead", "point", "", "",
               "percent of time", kind="stack", parts=PARTS, where={"clock": f"CPU clock, {_probes(HEAVY)}"}),
-        Panel("light", "CPU clock, 1 probe an evaluation: overhead", "point", "", "", "percent of time",
+        Panel("light", "CPU clock, 1 probe per evaluation: overhead", "point", "", "", "percent of time",
               kind="stack", parts=PARTS, where={"clock": "CPU clock, 1 probe"}),
     ),
     notes=(
         "A probe is a look into a Python set. Batches of 1,000 rows have fixed costs (routing, Arrow, NumPy calls), "
         "shown as everything else.",
-        "Shares are of CPU time, because wall time on a shared machine measures the neighbours; raw.json has the rates "
+        "Shares are of CPU time, because wall time on a shared machine measures other programs. raw.json has the rates "
         "by the wall clock too.",
     ),
 )  # fmt: skip

@@ -40,7 +40,7 @@ from thalweg.plan import Route, Routes
 def unequal(
     c: int, p: float, contenders: Sequence[Contender], tuples: int, settle: int, seed: int
 ) -> list[dict[str, Value]]:
-    """Which four filters are dear is drawn by the seed: correlated pairs may mix cheap and dear."""
+    """The seed draws the four expensive filters, so correlated pairs may mix cheap and expensive ones."""
     costs = [float(x) for x in np.random.default_rng([seed, 17]).permutation([1] * 4 + [c] * 4)]
     return steady({"clock": "work", "c": c, "p": p}, Population.of(8, 2), costs, contenders, tuples, settle, seed)
 
@@ -121,10 +121,11 @@ def _cheaper_profiling_wins(measured: Measurements) -> Finding:
 
 
 def _sweep_over_local(measured: Measurements) -> Finding:
-    dear = [c for c in measured.distinct("c") if c >= 50]
+    expensive = [c for c in measured.distinct("c") if c >= 50]
     both = [
         check.above(
-            {f"c={c}": measured.ratio("cost", {"policy": LOCAL_SWAPS}, {"policy": SWEEP}, c=c, p=p) for c in dear}, 1.0
+            {f"c={c}": measured.ratio("cost", {"policy": LOCAL_SWAPS}, {"policy": SWEEP}, c=c, p=p) for c in expensive},
+            1.0,
         )
         for p in (0.01, 0.05)
     ]
@@ -135,12 +136,12 @@ def _sweep_over_local(measured: Measurements) -> Finding:
 
 
 def _local_misses(measured: Measurements) -> Finding:
-    dear = [c for c in measured.distinct("c") if c >= 50]
+    expensive = [c for c in measured.distinct("c") if c >= 50]
     found = check.above(
         {
             f"p={p} c={c}": measured.estimate("order_ratio", policy=LOCAL_SWAPS, c=c, p=p)
             for p in (0.01, 0.05)
-            for c in dear
+            for c in expensive
         },
         1.01,
     )
@@ -152,7 +153,7 @@ def _a_quarter(measured: Measurements) -> Finding:
     low, high = (measured.estimate("overhead", policy=A_GREEDY, c=100, p=p) for p in (0.01, 0.05))
     return Finding(
         "can't say" if low.low < 25 < high.high else "does not",
-        f"p is not given for this figure; percent of work at c=100: p=0.01: {low}, p=0.05: {high}; reported 25",
+        f"the thesis gives no p for this figure; percent of work at c=100: p=0.01: {low}, p=0.05: {high}; reported 25",
     )
 
 
@@ -166,7 +167,7 @@ def _overheads_with_cost(measured: Measurements) -> Finding:
     flat = check.below({f"{q} p={p}": change(q, p) for q in (SWEEP, LOCAL_SWAPS) for p in (0.01, 0.05)}, 3.0)
     return Finding(
         check.worst([grow.verdict, flat.verdict]),
-        f"percent points from c={cs[0]} to c={cs[-1]}: {grow.numbers}; {flat.numbers}",
+        f"percentage points from c={cs[0]} to c={cs[-1]}: {grow.numbers}; {flat.numbers}",
     )
 
 
@@ -183,11 +184,11 @@ experiment = Experiment(
     claims=(
         Claim("Sweep and LocalSwaps are faster than A-Greedy where costs are unequal", _cheaper_profiling_wins),
         Claim("Sweep is faster than LocalSwaps at c = 50 and 100", _sweep_over_local),
-        Claim("because LocalSwaps misses the best order there (taken here: by more than 1 %)", _local_misses),
+        Claim("because LocalSwaps misses the best order there (here: by more than 1 %)", _local_misses),
         Claim("A-Greedy's overhead is about 25 % at c = 100", _a_quarter),
         Claim(
-            "With dearer filters the overhead of A-Greedy and Independent grows; Sweep's and LocalSwaps' stays "
-            "(taken here: by less than 3 percent points)",
+            "As filters get more expensive, the overhead of A-Greedy and Independent grows; that of Sweep and LocalSwaps "
+            "stays flat (here: rises by less than 3 percentage points)",
             _overheads_with_cost,
         ),
         Claim(
@@ -204,18 +205,18 @@ experiment = Experiment(
         ),
     ),
     panels=(
-        Panel("rate", "Figure 4.17: cost / Optimal, p = 0.01", "c", "vs_optimal", "cost c of the dear filters",
+        Panel("rate", "Figure 4.17: cost / Optimal, p = 0.01", "c", "vs_optimal", "cost c of the expensive filters",
               "work / Optimal's", where={"clock": "work", "p": 0.01}, logx=True),
-        Panel("rate-5", "Figure 4.17 with p = 0.05", "c", "vs_optimal", "cost c of the dear filters",
+        Panel("rate-5", "Figure 4.17 with p = 0.05", "c", "vs_optimal", "cost c of the expensive filters",
               "work / Optimal's", where={"clock": "work", "p": 0.05}, logx=True),
-        Panel("breakdown", "Figure 4.18: work for each tuple at c = 100, p = 0.01", "policy", "", "", "units of work",
+        Panel("breakdown", "Figure 4.18: work per tuple at c = 100, p = 0.01", "policy", "", "", "units of work",
               kind="stack", parts={"useful": "tuple processing", "extra": "profiling"}, where={"p": 0.01, "c": 100}),
         Panel("cpu", "CPU clock, real probes, p = 0.01: time / Optimal's", "c", "vs_optimal",
-              "cost c of the dear filters, in probes", "time / Optimal's", where={"clock": "CPU"}, logx=True,
+              "cost c of the expensive filters, in probes", "time / Optimal's", where={"clock": "CPU"}, logx=True,
               only=(OPTIMAL, A_GREEDY, SWEEP, INDEPENDENT, LOCAL_SWAPS, FOLLOWING, AUTO)),
     ),
     notes=(
         "The thesis plots rates; the ratio to Optimal shows the same order and can be read at c = 100 too.",
-        "Which filters are dear is drawn by the seed, so correlated pairs mix cheap and dear at random.",
+        "The seed draws the expensive filters, so correlated pairs mix cheap and expensive ones at random.",
     ),
 )  # fmt: skip

@@ -93,7 +93,7 @@ def _exact_rows(
 def _sampled_rows(
     x: dict[str, Value], bits: PassBits, start: int, contenders: Sequence[Contender], seed: int
 ) -> list[dict[str, Value]]:
-    """Useful work for each tuple over the part of the stream that begins at `start`."""
+    """Useful work per tuple over the part of the stream that begins at `start`."""
     rows = []
     for contender in contenders:
         went = contender.run(bits, [1.0] * bits.shape[1], seed)
@@ -161,7 +161,7 @@ experiment = Experiment(
     fixed="values uniform over 1 to 100, equal costs; exact statistics, and sampled as in Table 4.1",
     trials=_trials,
     claims=(
-        Claim("Independent pays 0.49 n + 0.51 evaluations for each tuple",
+        Claim("Independent pays 0.49 n + 0.51 evaluations per tuple",
               lambda m: _figures(m, "independent", INDEPENDENT, lambda n: 0.49 * n + 0.51)),
         Claim("where A-Greedy pays 1.49",
               lambda m: _figures(m, "independent", A_GREEDY, lambda n: 1.49)),
@@ -178,9 +178,9 @@ experiment = Experiment(
     ),
     panels=(
         Panel("independent", "Against Independent, sampled: useful work", "n", "cost", "filters n",
-              "evaluations for each tuple", where={"case": "independent", "how": "sampled"}),
+              "evaluations per tuple", where={"case": "independent", "how": "sampled"}),
         Panel("localswaps", "Against LocalSwaps, sampled: useful work", "n", "cost", "filters n",
-              "evaluations for each tuple", where={"case": "localswaps", "how": "sampled"}),
+              "evaluations per tuple", where={"case": "localswaps", "how": "sampled"}),
     ),
     notes=(
         "The printed figures of the second example, 50 (n + 1) and 1 + 200/n, mix totals over the 100 values with "

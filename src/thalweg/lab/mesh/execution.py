@@ -1,4 +1,4 @@
-"""Figures 10 and 11 on filters: work for each tuple, overhead, output over time.
+"""Figures 10 and 11 on filters: work per tuple, overhead, output over time.
 
 SP is the best single order, exact, as a compile-time optimizer with perfect statistics would choose it. MR+CBR is
 content-based routing. Work is counted. For overhead and output over time (10c, 11) the policies' own processor time is
@@ -39,7 +39,7 @@ executions = Experiment(
     varies="distribution of the attributes", fixed="6 operators of equal cost, 6 attributes, batches of 1,000",
     trials=_execution_trials,
     claims=(
-        Claim("On uniform data, the worst case, QM is little worse than SP (2.2 %): here within 5 %, sampling included.",
+        Claim("On uniform data, the worst case, QM is only slightly worse than SP (2.2 %): here within 5 %, sampling included.",
               lambda m: check.below(work_ratio(m, QM, SP, "uniform"), 1.05)),
         Claim("On uniform data QM does better than MR+CBR.", lambda m: check.below(work_ratio(m, QM, MR, "uniform"), 1.0)),
         Claim("On Poisson data QM does better than SP (44 % higher output rate).",
@@ -51,7 +51,7 @@ executions = Experiment(
     ),
     panels=(Panel("work", "Operator evaluations per tuple", "data", "work", "", "evaluations per tuple", kind="bars"),),
     cast=CAST,
-    notes=("SP knows all tuples beforehand; QM and MR+CBR learn while they run, and all of it is counted.",),
+    notes=("SP knows all tuples in advance. QM and MR+CBR learn while they run, and all of that is counted.",),
 )  # fmt: skip
 
 
@@ -104,14 +104,14 @@ rates = Experiment(
               lambda m: check.below({"QM, % of the time": m.estimate("share", policy=QM)}, 2.0)),
         Claim("Without batching MR+CBR has far more overhead (20 %) than QM.",
               lambda m: check.above({"no batching/QM": m.ratio("share", {"policy": PLAIN}, {"policy": QM})}, 2.0)),
-        Claim("QM puts out more than SP at any time.", lambda m: check.above(_outputs(m, SP, (25, 50, 75, 100)), 1.0)),
-        Claim("QM puts out more than MR+CBR, with and without batching.",
+        Claim("QM produces more output than SP at any time.", lambda m: check.above(_outputs(m, SP, (25, 50, 75, 100)), 1.0)),
+        Claim("QM produces more output than MR+CBR, with and without batching.",
               lambda m: check.above(_outputs(m, MR, (100,)) | _outputs(m, PLAIN, (100,)), 1.0)),
     ),
     panels=(
-        Panel("share", "Time a policy takes for itself", "policy", "share", "", "% of the time", kind="bars", series=""),
-        Panel("output", "Tuples put out", "time", "output", "time, % of SP's whole run", "tuples"),
+        Panel("share", "Time that a policy takes for itself", "policy", "share", "", "% of the time", kind="bars", series=""),
+        Panel("output", "Output tuples", "time", "output", "time, % of SP's whole run", "tuples"),
     ),
     cast=(*CAST, PLAIN),
-    notes=("Processor time of this machine, measured; operators are not run, their time is calls times cost.",),
+    notes=("Measured processor time on this machine. Operators are not run; their time is calls times cost.",),
 )  # fmt: skip

@@ -45,7 +45,7 @@ def _times(measured: Measurements, under: str) -> dict[str, Estimate]:
 
 
 LITTLE_WORSE = Claim(
-    "On uniform data QM is little worse than SP (2.2 %): here within 5 % of its work, sampling included.",
+    "On uniform data QM is only slightly worse than SP (2.2 %): here within 5 % of its work, sampling included.",
     lambda m: check.below(work_ratio(m, QM, SP, "uniform"), 1.05),
 )
 LESS_WORK = (
@@ -67,7 +67,7 @@ lookup_tables = Experiment(
     claims=(LITTLE_WORSE, *LESS_WORK),
     panels=ENGINE_PANELS,
     cast=CAST,
-    notes=("Processor time of this machine, measured, of the whole engine.",),
+    notes=("Measured processor time of the whole engine on this machine.",),
 )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ ten_streams = Experiment(
     panels=ENGINE_PANELS,
     cast=(*CAST, KNOWS),
     notes=(
-        "SP and `knows` are told the orders; QM and MR+CBR learn while windows fill and the join runs, and all of it is counted.",
-        "Processor time of this machine, measured, of the whole engine.",
+        "SP and `knows` are told the orders. QM and MR+CBR learn while windows fill and the join runs; all of that is counted.",
+        "Measured processor time of the whole engine on this machine.",
     ),
 )  # fmt: skip

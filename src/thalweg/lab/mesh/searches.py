@@ -65,7 +65,7 @@ def _grows(measured: Measurements) -> Finding:
     rise = measured.difference(
         "looked", {"training": max(sizes)}, {"training": min(sizes)}, strategy="II-QM", start="route-driven"
     )
-    return check.above({f"solutions priced, {max(sizes)} less {min(sizes)}": rise}, 0.0)
+    return check.above({f"solutions priced, {max(sizes)} minus {min(sizes)}": rise}, 0.0)
 
 
 def _near_best(measured: Measurements) -> Finding:
@@ -96,7 +96,7 @@ searches = Experiment(
     figures=("mesh-12", "mesh-13"), varies="training tuples, start solution, strategy", fixed="Poisson data, 6 operators",
     trials=_training_trials,
     claims=(
-        Claim("A larger training set makes the search dearer.", _grows),
+        Claim("A larger training set makes the search more expensive.", _grows),
         Claim("The route-driven start ends in meshes at least as good as the others (6 to 19 % better).", _starts),
         Claim("II-QM and SA-QM come within 5 % of Opt-QM.", _near_best, source="ours"),
     ),
