@@ -4,9 +4,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from thalweg import Engine
-from thalweg.language.bind import bind
-from thalweg.language.query import Source
+import thalweg as tw
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("sensor", pa.int64()), ("value", pa.float64())])
 START = datetime(2026, 1, 1)
@@ -18,13 +16,13 @@ def readings(first, count, step):
     return pa.table(values, schema=SCHEMA)
 
 
-sources = {name: Source(SCHEMA, time="ts") for name in ("heat", "light")}
+sources = {name: tw.Source(SCHEMA, time="ts") for name in ("heat", "light")}
 text = """
 SELECT h.sensor, h.value AS heat, l.value AS light
 FROM heat [RANGE 10 SECONDS] AS h, light [RANGE 10 SECONDS] AS l
 WHERE h.sensor = l.sensor AND h.value > l.value
 """
-engine = Engine(bind(text, sources, {}))
+engine = tw.Engine(text, sources)
 total = 0
 for k in range(5):
     total += engine.push("heat", readings(100 * k, 100, 1)).num_rows

@@ -58,7 +58,7 @@ def main(
 
 def race(w: Workload, routes: Chooser, console: Console, hashes: tuple[int, ...]) -> list[Pass]:
     """All contenders over one workload and one table of routes."""
-    run(j(3_000), "warm-up", "written", tuner=Amri(window=100, period=100), layout="bits")
+    run(j(3_000), "warm-up", "written", tuner=Amri(window=100, period=100))
     recorder = Recorder()
     passes = []
 
@@ -66,7 +66,7 @@ def race(w: Workload, routes: Chooser, console: Console, hashes: tuple[int, ...]
         console.print(f"{w.name}: {name}", style="dim")
         passes.append(median([run(w, name, routes, **(options | fresh(options))) for _ in range(times)]))
 
-    go("bits, equal shares", layout="bits", tuner=recorder)
+    go("bits, equal shares", tuner=recorder)
     whole = recorder.best(range(PHASES))
     go("bits, best static (hindsight)", tuner=Hindsight(layouts=dict.fromkeys(range(PHASES), whole)))
     go(ORACLE, tuner=Hindsight(layouts={p: recorder.best([p]) for p in range(PHASES)}))
@@ -87,7 +87,7 @@ def short_race(
     """Only hindsight and `amri`, both with these prices."""
     console.print(f"{w.name}: {label}", style="dim")
     recorder = Recorder(prices=prices)
-    equal = run(w, "bits, equal shares", routes, layout="bits", tuner=recorder)
+    equal = run(w, "bits, equal shares", routes, tuner=recorder)
     oracle = Hindsight(layouts={p: recorder.best([p]) for p in range(PHASES)})
     return agreed([equal, run(w, ORACLE, routes, tuner=oracle), run(w, "amri", routes, tuner=Amri(prices=prices))])
 
@@ -116,7 +116,7 @@ def steady_race(console: Console, tuples: int) -> list[Pass]:
     """Access patterns that never change: what tuning costs then."""
     w = steady(tuples, 10_000)
     recorder = Recorder()
-    run(w, "recorded", "written", layout="bits", tuner=recorder)
+    run(w, "recorded", "written", tuner=recorder)
     best = recorder.best([0])
     passes = []
     for name, tuner in (

@@ -62,11 +62,11 @@ def run(
     w: Workload, name: str, routes: Chooser, *, tuner: IndexTuner | None = None, layout: Layout | str = "hash",
     batch: int = BATCH,
 ) -> Pass:  # fmt: skip
-    engine = Engine(query_of(w), policy=routes, layout=layout, tuner=tuner)
+    engine = Engine(query_of(w), policy=routes, index=tuner or layout)
     spent = [0.0]
-    if engine._tuning is not None:
-        engine._tuning.observe = _timed(engine._tuning.observe, spent)  # type: ignore[method-assign]
-        engine._tuning.tune = _timed(engine._tuning.tune, spent)  # type: ignore[method-assign]
+    if engine.flow.tuning is not None:
+        engine.flow.tuning.observe = _timed(engine.flow.tuning.observe, spent)  # type: ignore[method-assign]
+        engine.flow.tuning.tune = _timed(engine.flow.tuning.tune, spent)  # type: ignore[method-assign]
     results = 0
 
     def add(found: Any) -> None:
@@ -91,8 +91,8 @@ def run(
             counted[what].append(now - before[what])
             before[what] = now
         most = max(most, sum(v["index bytes"] for v in inputs))
-    moved = engine._tuning.moved if engine._tuning is not None else 0
-    changes = sum(e.kind == "index" for e in engine.drain())
+    moved = engine.flow.tuning.moved if engine.flow.tuning is not None else 0
+    changes = sum(e.kind == "index" for e in engine.events())
     return Pass(name, results, cpu, spent[0] / cpu, most, moved, changes, {k: tuple(v) for k, v in counted.items()})
 
 
@@ -129,7 +129,7 @@ class Recorder:
     def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
         self.stems = attributes
         self.asked = {(p, s): Sria(n) for p in range(PHASES) for s, n in attributes.items()}
-        return {}
+        return dict.fromkeys(attributes, Layout("bits"))
 
     def observe(self, probes: Sequence[Probe]) -> None:
         for p in probes:

@@ -71,7 +71,7 @@ def feed(
     w: Workload, tables: Mapping[str, pa.Table], policy: Chooser = "auto", *, batch: int = BATCH, seed: int = 0,
     layout: str = "hash",
 ) -> Run:  # fmt: skip
-    engine = Engine(query_of(w), policy=policy, seed=seed, layout=layout, tables={t: tables[t] for t in w.tables})
+    engine = Engine(query_of(w), policy=policy, seed=seed, index=layout, tables={t: tables[t] for t in w.tables})
     found: list[pa.RecordBatch] = []
     stored = 0
     for start in range(0, w.tuples, batch):
@@ -84,7 +84,7 @@ def feed(
     inputs = engine.stats()["inputs"].values()
     return Run(
         results.num_rows, checksum(w, results), sum(i["work"] for i in inputs),
-        sum(i["profiling work"] for i in inputs), stored, len(engine.drain()),
+        sum(i["profiling work"] for i in inputs), stored, len(engine.events()),
     )  # fmt: skip
 
 

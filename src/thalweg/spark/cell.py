@@ -25,7 +25,6 @@ from thalweg.engine.counts import since
 from thalweg.engine.engine import Engine
 from thalweg.errors import CheckpointError
 from thalweg.language.query import Query
-from thalweg.optimize.indexes.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
 from thalweg.spark.control import Control
 from thalweg.spark.pack import NOTHING, batch_number
@@ -61,7 +60,6 @@ class CellTask:
 
     def engine(self) -> Engine:
         tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
-        layout, tuner = layout_and_tuner(self.index)
         return Engine(
             self.query,
             policy=self.policy,
@@ -70,8 +68,7 @@ class CellTask:
             output="columns",
             prefiltered=True,
             leave=True,
-            layout=layout,
-            tuner=tuner,
+            index=self.index,
         )
 
     @property
@@ -282,7 +279,7 @@ def spans(engine: Engine, times: list[np.ndarray[Any, np.dtype[np.int64]]]) -> I
 
 def watermarks(engine: Engine, newest: Mapping[str, int], idle: Mapping[str, int]) -> dict[str, int]:
     """The watermark of each stream in engine ticks: newest time less lateness, or what the idle time-out grants."""
-    per_micro = 1000 if engine.tick == "ns" else 1
+    per_micro = 1000 if engine.sources.tick == "ns" else 1
     streams = {a: f for a, f in engine.feeds.items() if f.clock is not None}
     latest = max((newest.get(a, NOTHING) for a in streams), default=NOTHING)
     marks: dict[str, int] = {}
@@ -315,9 +312,9 @@ def report(engine: Engine, before: Mapping[str, Any] | None = None, **more: Any)
     """What the board hears of one cell and batch. Where counts are not kept with the state, those since `before`: the
     board adds them up."""
     names = {s.input.alias: s.pipeline.names for s in engine.stages}
-    explained, met = engine.explain(), engine.drain_classes()
+    explained, met = engine.explain(), engine.classes()
     classed = [a for a in explained if len(explained[a].routes) > 1]
-    told = [a for a in classed if a not in engine.frozen or a in engine.pinned_classes]
+    told = [a for a in classed if a not in engine.frozen or a in engine.steering.by_class]
     return {
         "stage": "cell",
         "batch": batch_number(),
@@ -344,7 +341,7 @@ def report(engine: Engine, before: Mapping[str, Any] | None = None, **more: Any)
         },
         "indexes": {a: asdict(v) for a, v in engine.indexes().items()},
         "why": {a: "frozen" if a in engine.frozen else str(e.why) for a, e in explained.items()},
-        "events": [e.record() for e in engine.drain()],
+        "events": [e.record() for e in engine.events()],
     }
 
 

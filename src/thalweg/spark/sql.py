@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
 from thalweg import optimize
-from thalweg.engine.engine import RESULT_TIME
+from thalweg.engine.output import RESULT_TIME
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.contract.policy import Policy
-from thalweg.engine.engine import RESULT_TIME, Engine
+from thalweg.engine.engine import Engine
+from thalweg.engine.output import RESULT_TIME
 from thalweg.language.bind import bind
 from thalweg.language.query import Query
 from thalweg.optimize.indexes.tuner import IndexTuner
@@ -69,9 +70,9 @@ class _Runner:
         self.starts += 1
         return Engine(
             self.query, policy=self.policy, seed=self.case.seed % 1000,
-            layout=layouts(self.case, self.query, self.starts), tables=self.case.tables,
+            index=layouts(self.case, self.query, self.starts) if self.tuner is None else self.tuner(),
+            tables=self.case.tables,
             output="columns" if self.timed else "select", slice_rows=self.case.slice_rows, buffer=self.case.buffer,
-            tuner=None if self.tuner is None else self.tuner(),
         )  # fmt: skip
 
     def take(self, k: int, step: object) -> None:

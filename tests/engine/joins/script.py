@@ -49,7 +49,7 @@ def script(case: JoinCase, oracle: DuckOracle) -> str:
     tables = ", ".join(f"{n!r}: rows({n}, {n}_rows, {n}_rows)" for n in static)
     lines += [
         "def engine(layout):",
-        f"    return Engine(query, policy={case.policy!r}, seed={case.seed % 1000}, layout=layout,",
+        f"    return Engine(query, policy={case.policy!r}, seed={case.seed % 1000}, index=layout,",
         f"        tables={{{tables}}}, slice_rows={case.slice_rows}, buffer={case.buffer})",
         "",
     ]

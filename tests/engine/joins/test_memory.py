@@ -36,7 +36,7 @@ def batch(random, start, size=BATCH, keys=200):
 
 def windows(text, count, *, window=WINDOW, size=BATCH, keys=200, layout="hash"):
     """Run a query; after each window's worth of tuples, the engine's counts."""
-    engine = Engine(bind(text, {n: Source(SCHEMA, "ts") for n in "abc"}), layout=layout, slice_rows=64)
+    engine = Engine(bind(text, {n: Source(SCHEMA, "ts") for n in "abc"}), index=layout, slice_rows=64)
     random = np.random.default_rng(11)
     for start in range(0, count * window, size):
         for n in "abc":

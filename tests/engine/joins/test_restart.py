@@ -89,13 +89,13 @@ def test_what_another_version_learned_is_not_read(policy, monkeypatch):
         parts = snapshot(engine)
         record = json.loads(parts["record"])
         for entry in record["inputs"].values():
-            if entry["policy"] is not None:
-                entry["policy"] = entry["policy"]["learned"]
+            if entry["dispatch"] is not None:
+                entry["dispatch"]["policy"] = entry["dispatch"]["policy"]["learned"]
         return parts | {"record": json.dumps(record).encode()}
 
     def taken_up(engine, parts):
         restore(engine, parts)
-        told.extend(engine.drain())
+        told.extend(engine.events())
 
     cases = [uninterrupted(seed, policies=[policy]) for seed in range(24_000, 24_010)]
     wanted = [sorted(map(repr, run(case).rows)) for case in cases]

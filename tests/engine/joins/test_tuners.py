@@ -104,18 +104,18 @@ TUNERS = {
 def test_a_restart_changes_neither_answers_nor_decisions(name: str) -> None:
     plain = engine()
     wanted = [fed(plain, 0, 1_000), fed(plain, 1_000, 2_000)]
-    whole = engine(tuner=TUNERS[name]())
+    whole = engine(index=TUNERS[name]())
     straight = [fed(whole, 0, 1_000), fed(whole, 1_000, 2_000)]
-    one = engine(tuner=TUNERS[name]())
+    one = engine(index=TUNERS[name]())
     first = fed(one, 0, 1_000)
-    before = one.drain()
-    other = engine(tuner=TUNERS[name]())
+    before = one.events()
+    other = engine(index=TUNERS[name]())
     other.restore(one.snapshot())
     second = fed(other, 1_000, 2_000)
     assert len(rows(*wanted)) > 100
     assert rows(*wanted) == rows(*straight) == rows(first, second)
-    told = [e for e in [*before, *other.drain()] if e.kind == "index"]
-    assert told == [e for e in whole.drain() if e.kind == "index"]
+    told = [e for e in [*before, *other.events()] if e.kind == "index"]
+    assert told == [e for e in whole.events() if e.kind == "index"]
     assert len(told) >= 3
     assert {s.input.alias: s.stem.layouts() for s in whole.stages} == {
         s.input.alias: s.stem.layouts() for s in other.stages
@@ -123,12 +123,12 @@ def test_a_restart_changes_neither_answers_nor_decisions(name: str) -> None:
 
 
 def test_a_record_of_another_version_is_learned_anew_with_the_same_answers() -> None:
-    one = engine(tuner=TUNERS["cdia"]())
+    one = engine(index=TUNERS["cdia"]())
     first = fed(one, 0, 1_000)
     parts = one.snapshot()
     record = json.loads(parts["record"])
-    record["tuning"] = {"tuner": one._tuning.name, "learned": {"made by": "an older version"}}  # type: ignore[union-attr]
-    other = engine(tuner=TUNERS["cdia"]())
+    record["tuning"] = {"tuner": one.flow.tuning.name, "learned": {"made by": "an older version"}}  # type: ignore[union-attr]
+    other = engine(index=TUNERS["cdia"]())
     other.restore({**parts, "record": json.dumps(record).encode()})
     assert all(s.stem.layout == Layout("bits") for s in other.stages)
     plain = engine()
@@ -136,9 +136,9 @@ def test_a_record_of_another_version_is_learned_anew_with_the_same_answers() -> 
 
 
 def test_a_tuning_is_an_event_with_both_layouts_and_their_costs() -> None:
-    e = engine(tuner=TUNERS["cdia"]())
+    e = engine(index=TUNERS["cdia"]())
     fed(e, 0, 1_500)
-    told = [event for event in e.drain() if event.kind == "index"]
+    told = [event for event in e.events() if event.kind == "index"]
     assert told
     for event in told:
         assert event.cost_after <= event.cost_before
@@ -148,7 +148,7 @@ def test_a_tuning_is_an_event_with_both_layouts_and_their_costs() -> None:
 
 
 def test_indexes_show_patterns_and_what_other_layouts_would_cost() -> None:
-    e = engine(tuner=TUNERS["cdia"]())
+    e = engine(index=TUNERS["cdia"]())
     fed(e, 0, 1_500)
     views = e.indexes()
     assert set(views) == set("rst")
@@ -163,33 +163,33 @@ def test_indexes_show_patterns_and_what_other_layouts_would_cost() -> None:
 
 
 def test_a_frozen_engine_keeps_its_layouts() -> None:
-    e = engine(tuner=TUNERS["cdia"]())
+    e = engine(index=TUNERS["cdia"]())
     fed(e, 0, 500)
-    e.drain()
+    e.events()
     e.freeze()
     fed(e, 500, 1_500)
-    assert not [event for event in e.drain() if event.kind == "index"]
+    assert not [event for event in e.events() if event.kind == "index"]
 
 
 def test_after_the_first_layout_nothing_moves_unless_asked() -> None:
-    e = engine(tuner=Amri(window=300, period=600, migration="nothing", gain=0.0, patience=0, budget=None))
+    e = engine(index=Amri(window=300, period=600, migration="nothing", gain=0.0, patience=0, budget=None))
     fed(e, 0, 500)
-    assert e._tuning is not None
-    before = e._tuning.moved
+    assert e.flow.tuning is not None
+    before = e.flow.tuning.moved
     mixed = 0
     for at in range(500, 1_500, 100):
         fed(e, at, at + 100)
         mixed += any(len(set(s.stem.layouts().values())) > 1 for s in e.stages)
-    assert e._tuning.moved == before
+    assert e.flow.tuning.moved == before
     assert mixed
-    moving = engine(tuner=Amri(window=300, period=600, migration="all", gain=0.0))
+    moving = engine(index=Amri(window=300, period=600, migration="all", gain=0.0))
     fed(moving, 0, 1_500)
-    assert moving._tuning is not None
-    assert moving._tuning.moved > 0
+    assert moving.flow.tuning is not None
+    assert moving.flow.tuning.moved > 0
 
 
 def test_a_budget_of_memory_holds_for_all_stems_together() -> None:
-    e = engine(tuner=Amri(window=300, period=600, migration="all", memory=4 * 48, gain=-1e9))
+    e = engine(index=Amri(window=300, period=600, migration="all", memory=4 * 48, gain=-1e9))
     fed(e, 0, 1_500)
     assert all(s.stem.layout.bits for s in e.stages)
     assert sum(4 * 2 ** sum(s.stem.layout.bits) for s in e.stages) <= 2 * 4 * 48
@@ -255,7 +255,7 @@ def test_what_is_priced_is_measured_unless_the_name_says_recorded() -> None:
     assert make("amri", measured=lambda: here).prices == here  # type: ignore[attr-defined]
     assert make("amri recorded", measured=lambda: here).prices == RECORDED  # type: ignore[attr-defined]
     assert make("amri").prices == RECORDED  # type: ignore[attr-defined]
-    assert engine(tuner="amri")._tuning.tuner.prices == calibrate.measured()  # type: ignore[union-attr, attr-defined]
+    assert engine(index="amri").flow.tuning.tuner.prices == calibrate.measured()  # type: ignore[union-attr, attr-defined]
 
 
 def test_a_restart_on_another_machine_keeps_the_prices() -> None:
@@ -276,9 +276,9 @@ def test_no_attribute_is_left_without_the_floor() -> None:
 
 
 def test_asking_what_is_indexed_decides_nothing_and_weighs_only_after_a_selection() -> None:
-    quiet, asked = engine(tuner=TUNERS["cdia"]()), engine(tuner=TUNERS["cdia"]())
-    assert asked._tuning is not None
-    tuner = asked._tuning.tuner
+    quiet, asked = engine(index=TUNERS["cdia"]()), engine(index=TUNERS["cdia"]())
+    assert asked.flow.tuning is not None
+    tuner = asked.flow.tuning.tuner
     assert isinstance(tuner, Amri)
     explain, calls, states = tuner.explain, 0, set()
 
@@ -295,10 +295,10 @@ def test_asking_what_is_indexed_decides_nothing_and_weighs_only_after_a_selectio
             views = asked.indexes()
         states.add((tuner.tunings, tuple(str(s.stem.layout) for s in asked.stages)))
         assert {a: v.layout for a, v in views.items()} == {
-            a: layout.named(asked._tuning._names[asked.shape.number[a]]) for a, layout in tuner.layouts.items()
+            a: layout.named(asked.flow.tuning._names[asked.shape.number[a]]) for a, layout in tuner.layouts.items()
         }
     assert calls == len(states) < 30
-    assert [e for e in asked.drain() if e.kind == "index"] == [e for e in quiet.drain() if e.kind == "index"]
+    assert [e for e in asked.events() if e.kind == "index"] == [e for e in quiet.events() if e.kind == "index"]
 
 
 class Turning(SingleRoute):
@@ -312,11 +312,11 @@ class Turning(SingleRoute):
 
 
 def test_a_change_of_routes_is_told_when_the_turn_is_over() -> None:
-    e = engine(policy=Turning, tuner=Amri(window=4_800, period=4_800))
-    assert e._tuning is not None
+    e = engine(policy=Turning, index=Amri(window=4_800, period=4_800))
+    assert e.flow.tuning is not None
     told = []
-    observe = e._tuning.tuner.observe
-    e._tuning.tuner.observe = lambda probes: (told.append(now), observe(probes))  # type: ignore[method-assign]
+    observe = e.flow.tuning.tuner.observe
+    e.flow.tuning.tuner.observe = lambda probes: (told.append(now), observe(probes))  # type: ignore[method-assign]
     for now in range(0, 2_000, 50):
         fed(e, now, now + 50)
     # 600 tuples are enough, of 150 in a turn; after the change a quarter of that, twice: one turn each.
@@ -346,12 +346,12 @@ def _unsafe_deletions(ahead: int = 0) -> tuple[int, int, list[tuple[int, ...]]]:
     """Slices dropped, those of them that a tuple under way (one that waits) may still search, and the rows found."""
     e = Engine(
         bind(LAST_ROWS, {n: Source(SCHEMA, time="ts", unit="ms") for n in "rs"}), slice_rows=16,
-        tuner=Amri(window=100, period=200, migration="partial", gain=0.0, budget=None),
+        index=Amri(window=100, period=200, migration="partial", gain=0.0, budget=None),
     )  # fmt: skip
     if ahead:
-        horizon, clock = e._horizon, e.feeds["r"].clock
+        horizon, clock = e.sources.horizon, e.feeds["r"].clock
         assert clock is not None
-        e._horizon = lambda stage: horizon(stage) + ahead * clock.scale  # type: ignore[method-assign]
+        e.sources.horizon = lambda i: horizon(i) + ahead * clock.scale  # type: ignore[method-assign]
     in_flight: list[int] = []
     """For each slice dropped, the tuples that wait and might have searched it."""
 
@@ -359,7 +359,7 @@ def _unsafe_deletions(ahead: int = 0) -> tuple[int, int, list[tuple[int, ...]]]:
         evict = stem.evict
 
         def call(horizon: int) -> int:
-            in_flight.extend(e._waiting(alias, s.expiry) for s in stem.slices if s.expiry < horizon)
+            in_flight.extend(e.sources.waiting(alias, s.expiry) for s in stem.slices if s.expiry < horizon)
             return int(evict(horizon))
 
         stem.evict = call
@@ -398,7 +398,7 @@ def test_unknown_names_are_refused(name: str) -> None:
 
 
 def test_a_hash_index_on_fewer_attributes_serves_a_probe_that_knows_more() -> None:
-    few = engine(layout=Layout("hash", patterns=((0,),)))
+    few = engine(index=Layout("hash", patterns=((0,),)))
     assert rows(fed(few, 0, 600)) == rows(fed(engine(), 0, 600))
-    scan = engine(layout="scan")
+    scan = engine(index="scan")
     assert rows(fed(scan, 0, 300)) == rows(fed(engine(), 0, 300))

@@ -71,7 +71,7 @@ def test_classes_come_in_force_where_the_kind_tells_and_say_so() -> None:
     policy = policy_of(adapted)
     assert policy.classed in ("cbr", "mesh")
     assert len(policy.plan.routes) >= 2
-    adopted = next(e for e in adapted.drain() if e.kind == "adopt")
+    adopted = next(e for e in adapted.events() if e.kind == "adopt")
     assert adopted.by == "auto"
     assert adopted.cost_after < 0.95 * adopted.cost_before
     told = policy.explain()
@@ -123,7 +123,7 @@ def test_no_clock_has_a_say() -> None:
     for _ in range(2):
         made = engine(seed=5)
         feed(made, 8, seed=5)
-        plans.append((policy_of(made).plan, work(made), [str(e.why) for e in made.drain()]))
+        plans.append((policy_of(made).plan, work(made), [str(e.why) for e in made.events()]))
     assert plans[0] == plans[1]
 
 
@@ -178,16 +178,16 @@ def test_freezing_keeps_the_routes_of_all_classes() -> None:
     policy = policy_of(made)
     assert policy.classed
     made.freeze()
-    assert made.pinned_classes == {"s"}
+    assert made.steering.by_class == {"s"}
     plan, before, learned = policy.plan, work(made), policy.snapshot()
     found = feed(made, 6, seed=9, at=8)
     assert (policy.plan, policy.snapshot()) == (plan, learned), "frozen policies neither decide nor learn"
     again = engine(seed=8)
     again.restore(made.snapshot())
-    assert again.pinned_classes == {"s"}
+    assert again.steering.by_class == {"s"}
     by_class = work(made) - before
     made.freeze({"s": ["t", "u"]})
-    assert not made.pinned_classes
+    assert not made.steering.by_class
     before = work(made)
     assert sorted((k,) for _, k in feed(made, 6, seed=9, at=14)) == sorted((k,) for _, k in found)
     assert work(made) - before > 1.5 * by_class, "one order for all takes more"

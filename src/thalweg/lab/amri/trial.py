@@ -92,14 +92,14 @@ def course(make: Callable[..., Streams], arguments: Mapping[str, Any], contender
 
 def _run(streams: Streams, contender: Contender, seed: int) -> Course:
     tuner = contender.make(streams.window)
-    engine = Engine(streams.query, policy="auto", seed=seed, layout=contender.layout, tuner=tuner, slice_rows=64)
+    engine = Engine(streams.query, policy="auto", seed=seed, index=tuner or contender.layout, slice_rows=64)
     went, trained = Course(), _totals(engine)
     batch = max(streams.window // 20, SCOUTED)
     found, spent = 0, 0.0
     for start in range(0, streams.tuples, batch):
         if start >= streams.window and not went.results:
             trained, found, spent = _totals(engine), 0, 0.0
-            engine.drain()
+            engine.events()
             if tuner is not None:
                 tuner.stopped = contender.static
         started = process_time()
@@ -114,13 +114,13 @@ def _run(streams: Streams, contender: Contender, seed: int) -> Course:
             went.seconds.append(spent)
             went.work.append(sum(went.counted[k] for k in WORK))
             went.bytes = max(went.bytes, sum(v["index bytes"] for v in engine.stats()["inputs"].values()))
-    went.changes = sum(e.kind == "index" for e in engine.drain())
+    went.changes = sum(e.kind == "index" for e in engine.events())
     return went
 
 
 def _totals(engine: Engine) -> dict[str, float]:
     stats = engine.stats()["inputs"].values()
-    moved = 0 if engine._tuning is None else engine._tuning.moved
+    moved = 0 if engine.flow.tuning is None else engine.flow.tuning.moved
     return {k: float(sum(v[k] for v in stats)) for k in (*WORK, "hashes")} | {"moved": float(moved)}
 
 

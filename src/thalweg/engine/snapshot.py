@@ -1,0 +1,195 @@
+"""Snapshot: everything that an engine needs to go on elsewhere, and how it is taken up.
+
+Slices and waiting rows are Arrow parts of their own, so that only what changed has to be written again; the rest is one
+JSON record. Invariant: taking a snapshot changes nothing, and an engine that restores one decides as the engine would
+have that wrote it. What a policy has not been told yet is part of the record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.contract import learned
+from thalweg.contract.visits import Journey, Trial, Visit, Visits
+from thalweg.engine.dispatch import Dispatch
+from thalweg.engine.sources import Feed
+from thalweg.engine.stage import Counts, Stage
+from thalweg.errors import CheckpointError
+from thalweg.plan import Route, Ruster
+from thalweg.plan.layout import Layout
+from thalweg.state.stem import read_ipc, write_ipc
+
+if TYPE_CHECKING:
+    from thalweg.engine.engine import Engine
+
+FORMAT = 2
+"""Version of what is written here."""
+TIME = "\0time"
+
+
+def write(engine: Engine) -> dict[str, bytes]:
+    """The parts of an engine, by name."""
+    parts: dict[str, bytes] = {}
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "query": engine.query.text,
+        "tick": engine.sources.tick,
+        "seed": engine.seed,
+        "counts": [engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed],
+        "tuning": None if engine.flow.tuning is None else engine.flow.tuning.snapshot(),
+        "sources": {},
+        "inputs": {},
+    }
+    for name, feed in engine.feeds.items():
+        record["sources"][name] = [feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless]
+        if name not in engine.given:
+            for k, (times, data) in enumerate(feed.waiting):
+                table = pa.Table.from_batches([data]).append_column(TIME, pa.array(times))
+                parts[f"waiting/{name}/{k}"] = write_ipc(table)
+    for stage in engine.stages:
+        record["inputs"][stage.alias] = _write_stage(stage, parts, stored=stage.input.source not in engine.given)
+    parts["record"] = json.dumps(record).encode()
+    return parts
+
+
+def _write_stage(stage: Stage, parts: dict[str, bytes], *, stored: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "counts": list(astuple(stage.counts)),
+        "entered": [0, 0] if stage.stem is None else [stage.stem.entries, stage.stem.hashes],
+        "dispatch": None if stage.dispatch is None else write_dispatch(stage.dispatch),
+        "slices": [],
+    }
+    if stage.order is not None:
+        waiting, partitions = stage.order.dump()
+        parts[f"order/{stage.alias}"] = write_ipc(waiting)
+        parts[f"partitions/{stage.alias}"] = write_ipc(partitions)
+        entry["order"] = stage.order.released
+    if stage.stem is not None and stored:
+        layouts = stage.stem.layouts()
+        for part in stage.stem.slices:
+            parts[f"slice/{stage.alias}/{part.number}"] = stage.stem.dump(part)
+            line = {"number": part.number, "since": part.since, "until": part.until}
+            entry["slices"].append(line | {"layout": layouts[part.number].record()})
+    return entry
+
+
+def read(engine: Engine, parts: Mapping[str, bytes]) -> None:
+    """Take up what `write` wrote of an equal query. The engine must be fresh, with the same tables."""
+    record = json.loads(parts["record"])
+    if record["format"] != FORMAT:
+        raise CheckpointError(
+            f"the state has format {record['format']}, this version reads {FORMAT}", hint="start from a new checkpoint"
+        )
+    if record["query"] != engine.query.text or record["tick"] != engine.sources.tick:
+        raise CheckpointError(
+            "the state belongs to another query", where=str(record["query"]),
+            hint="start from a new checkpoint, or go back to that query",
+        )  # fmt: skip
+    engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed = record["counts"]
+    for name, values in record["sources"].items():
+        feed = engine.feeds[name]
+        feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless = values
+        if name not in engine.given:
+            _read_waiting(feed, parts)
+    # Another tuner, none, or one of another version starts afresh: layouts can be rebuilt and are no part of the answer.
+    tuned = record["tuning"]
+    known = engine.flow.tuning is not None and tuned is not None and engine.flow.tuning.reads(tuned)
+    for stage in engine.stages:
+        _read_stage(stage, record["inputs"][stage.alias], parts, layouts=known)
+    if known and engine.flow.tuning is not None:
+        engine.flow.tuning.restore(tuned)
+
+
+def _read_waiting(feed: Feed, parts: Mapping[str, bytes]) -> None:
+    feed.waiting = []
+    while (content := parts.get(f"waiting/{feed.name}/{len(feed.waiting)}")) is not None:
+        table = read_ipc(content)
+        times = np.array(table[TIME].to_numpy(), np.int64)
+        feed.waiting.append((times, table.drop_columns([TIME]).combine_chunks().to_batches()[0]))
+
+
+def _read_stage(stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes], *, layouts: bool) -> None:
+    stage.counts = Counts(*entry["counts"])
+    if stage.dispatch is not None and entry["dispatch"] is not None:
+        read_dispatch(stage.dispatch, entry["dispatch"])
+    if stage.order is not None:
+        waiting, partitions = read_ipc(parts[f"order/{stage.alias}"]), read_ipc(parts[f"partitions/{stage.alias}"])
+        stage.order.load(waiting, partitions, entry["order"])
+    if stage.stem is not None:
+        stage.stem.entries, stage.stem.hashes = entry["entered"]
+        for line in entry["slices"]:
+            if layouts:
+                stage.stem.layout = Layout.of(line["layout"])
+            stage.stem.load(line, parts[f"slice/{stage.alias}/{line['number']}"])
+
+
+# What a policy knows, and what it has not been told yet
+
+
+def write_dispatch(dispatch: Dispatch) -> dict[str, Any]:
+    return {
+        "policy": learned.record(dispatch.policy),
+        "frozen": None if dispatch.frozen is None else list(dispatch.frozen),
+        "by class": dispatch.by_class,
+        "rest": dispatch.rest,
+        "rusters": [_write_ruster(r) for r in dispatch.rusters] if dispatch.rest else [],
+        "untold": [[v.batch, v.rows, [_write_journey(j) for j in v.journeys]] for v in dispatch.untold],
+    }
+
+
+def read_dispatch(dispatch: Dispatch, record: Mapping[str, Any]) -> None:
+    """A policy that starts afresh is not told what another one sent for."""
+    dispatch.frozen = None if record["frozen"] is None else Route(tuple(record["frozen"]))
+    dispatch.by_class = record["by class"]
+    taken = learned.take_up(dispatch.policy, record["policy"])
+    dispatch.events += taken
+    if taken or record["policy"].get("policy") != dispatch.policy.name:
+        return
+    dispatch.rest = record["rest"]
+    dispatch.rusters = [_read_ruster(r) for r in record["rusters"]]
+    dispatch.untold = [Visits(batch, rows, tuple(map(_read_journey, js))) for batch, rows, js in record["untold"]]
+
+
+def _write_ruster(r: Ruster) -> list[Any]:
+    also = sorted(r.also) if isinstance(r.also, frozenset) else r.also
+    routes = [list(route) for route in r.routes]
+    told = [r.trace, r.limit, r.turn]
+    return [_write_array(r.rows), r.purpose, also, told, routes, list(r.labels), _write_array(r.ids)]
+
+
+def _read_ruster(record: list[Any]) -> Ruster:
+    rows, purpose, also, told, routes, labels, ids = record
+    tried: Any = also if isinstance(also, str) else frozenset(also)
+    ways = tuple(Route(tuple(route)) for route in routes)
+    rest = [*told, ways, tuple(labels), _read_array(ids, np.int32)]
+    return Ruster(_read_array(rows, np.int64), ways[0], purpose, tried, labels[0], *rest)
+
+
+def _write_journey(j: Journey) -> list[Any]:
+    trials = [[sorted(t.visited), *astuple(t)[1:]] for t in j.trials]
+    arrays = [_write_array(a) for a in (j.passed, j.matches, j.dropped, j.counts, j.begun)]
+    return [_write_ruster(j.ruster), j.rows, [astuple(v) for v in j.visits], trials, j.recalled, j.entries, arrays]
+
+
+def _read_journey(record: list[Any]) -> Journey:
+    ruster, rows, visits, trials, recalled, entries, arrays = record
+    kinds = (np.int8, np.int64, np.int16, np.int64, np.int64)
+    passed, matches, *rest = (_read_array(a, kind) for a, kind in zip(arrays, kinds, strict=True))
+    met = tuple(Trial(frozenset(seen), *t) for seen, *t in trials)
+    told = tuple(Visit(*v) for v in visits)
+    return Journey(_read_ruster(ruster), rows, told, passed, matches, met, recalled, entries, *rest)
+
+
+def _write_array(array: NDArray[Any] | None) -> list[Any] | None:
+    return None if array is None else [list(array.shape), array.ravel().tolist()]
+
+
+def _read_array(record: list[Any] | None, dtype: Any) -> NDArray[Any] | None:
+    return None if record is None else np.array(record[1], dtype).reshape(record[0])
