@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from thalweg.contract.monitor import MakeMonitor
+from thalweg.contract.scheduler import Scheduler
 from thalweg.engine import schedule, snapshot
 from thalweg.engine.flow import Flow, MakePolicy
 from thalweg.engine.output import Kind, Sink
@@ -34,8 +36,10 @@ from thalweg.execute.meter import Meter
 from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
+from thalweg.optimize import schedules
 from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
+from thalweg.plan.reason import Fact
 from thalweg.state.slice import ALWAYS
 from thalweg.state.stem import SLICE_ROWS
 
@@ -73,6 +77,10 @@ class Engine:
         Spark can evaluate are accepted: `left` lists them, and the caller applies them to the results.
     meters
         By alias: a meter other than the real clock. Decisions on recorded costs are reproducible.
+    monitors
+        What makes a monitor for an input, by its alias; every stream gets one of each. `findings()` tells what they saw.
+    scheduler
+        Whose rows go first where `take_batch` brings several inputs.
     """
 
     def __init__(
@@ -81,7 +89,7 @@ class Engine:
         index: str | Layout | Mapping[str, Layout | str] | IndexTuner = "hash",
         tables: Mapping[str, pa.Table] | None = None, idle: Mapping[str, int] | None = None, output: Kind | None = None,
         prefiltered: bool = False, leave: bool = False, slice_rows: int = SLICE_ROWS, buffer: int = BUFFER,
-        meters: Mapping[str, Meter] | None = None,
+        meters: Mapping[str, Meter] | None = None, monitors: Sequence[MakeMonitor] = (), scheduler: Scheduler | None = None,
     ) -> None:  # fmt: skip
         self.query = bind(query, dict(sources or {}), dict(functions or {})) if isinstance(query, str) else query
         self.seed = seed
@@ -96,6 +104,9 @@ class Engine:
         self.feeds = self.sources.feeds
         self.schema = self.flow.output.schema
         self.steering = Steering({s.alias: s.dispatch for s in self.stages if s.dispatch is not None})
+        self.scheduler = scheduler or schedules.of(policy if isinstance(policy, str) else "", seed)
+        for stage in self.stages:
+            stage.monitors = [make(stage.alias) for make in monitors] if stage.input.is_stream else []
         self.begun = self.closed = False
         self.given: set[str] = set()
         """Tables that came with the engine and are no part of its state."""
@@ -123,6 +134,9 @@ class Engine:
         self.begun = True
         times, data = feed.take(batch)
         self.flow.batches += 1
+        for i in feed.inputs:
+            for monitor in self.stages[i].monitors:
+                monitor.arrived(times, data)
         if not len(times):
             return output.nothing
         output.into(into)
@@ -144,7 +158,7 @@ class Engine:
         marks = self.sources.marks() if newest is not None else {}
         clocks = {f.name: f.clock for f in self.sources.streams if f.clock is not None}
         length = None if self.shape.ordered else self.flow.shortest
-        for turn in schedule.turns(tables, clocks, length):
+        for turn in schedule.turns(tables, clocks, length, self.scheduler):
             for name, rows in turn.rows:
                 self.push(name, rows, into=sink)
             self.sources.advance(marks if turn.until is None else {n: min(m, turn.until) for n, m in marks.items()})
@@ -227,11 +241,16 @@ class Engine:
         versions = [s.policy.plan.version for s in self.stages if s.policy is not None]
         tunings = 0 if flow.tuning is None else flow.tuning.tuner.tunings
         layouts = {s.alias: s.stem.layout for s in self.stages if s.stem is not None}
-        return Plan(sum(versions) + tunings, routes, layouts, pinned=frozenset(self.frozen))
+        turn = {"inputs": self.scheduler.name}
+        return Plan(sum(versions) + tunings, routes, layouts, schedule=turn, pinned=frozenset(self.frozen))
 
     def explain(self) -> dict[str, Explanation]:
         """The routes in force, by input, and why."""
         return {s.alias: s.policy.explain() for s in self.stages if s.policy is not None}
+
+    def findings(self) -> dict[str, dict[str, Mapping[str, Fact]]]:
+        """What the monitors found, by input and monitor."""
+        return {s.alias: {m.name: m.found() for m in s.monitors} for s in self.stages if s.monitors}
 
     def events(self) -> list[Event]:
         """Decisions since the last call."""

@@ -83,6 +83,8 @@ class Flow:
             if self.tuning is not None and dispatch.frozen is None:
                 self.tuning.observe(stage.number, visits)
             stage.met(visits)
+            for monitor in stage.monitors:
+                monitor.visited(visits)
 
         run = partial(self.fabric.run, stage.number, emit=self.output.receive)
         in_order = partial(self.fabric.in_order, stage.number)

@@ -1,8 +1,7 @@
 """Schedule: in which turns the rows of one batch are pushed, where several inputs come at once.
 
-Rows go in spans of time, oldest first, so that what has expired is evicted before the rest comes. Within a span the
-input with the fewest rows goes first: later ones find the others stored, and where many rows probe, their order matters
-and scouts can be spared. No choice here changes a result.
+Rows go in spans of time, oldest first, so that what has expired is evicted before the rest comes. Whose rows go first
+within a span is the scheduler's choice. No choice here changes a result.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.scheduler import Scheduler
 from thalweg.state.slice import ALWAYS
 from thalweg.state.times import Clock
 
@@ -32,10 +32,12 @@ class Turn:
     until: int | None
 
 
-def turns(tables: Mapping[str, pa.Table], clocks: Mapping[str, Clock], length: int | None) -> Iterator[Turn]:
+def turns(
+    tables: Mapping[str, pa.Table], clocks: Mapping[str, Clock], length: int | None, scheduler: Scheduler
+) -> Iterator[Turn]:
     """Cut a batch. `length` is that of the shortest slice of any stem; None where spans would not help eviction."""
     sorted_rows = {name: _by_time(table, clocks[name]) for name, table in tables.items()}
-    order = sorted(sorted_rows, key=lambda name: (len(sorted_rows[name][0]), name))
+    order = scheduler.order({name: len(times) for name, (times, _) in sorted_rows.items()})
     begun = dict.fromkeys(order, 0)
     for until in spans([sorted_rows[name][0] for name in order], length):
         rows = []

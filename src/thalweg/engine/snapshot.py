@@ -64,6 +64,7 @@ def _write_stage(stage: Stage, parts: dict[str, bytes], *, stored: bool) -> dict
         "counts": list(astuple(stage.counts)),
         "entered": [0, 0] if stage.stem is None else [stage.stem.entries, stage.stem.hashes],
         "dispatch": None if stage.dispatch is None else write_dispatch(stage.dispatch),
+        "monitors": {m.name: m.snapshot() for m in stage.monitors},
         "slices": [],
     }
     if stage.order is not None:
@@ -117,6 +118,9 @@ def _read_waiting(feed: Feed, parts: Mapping[str, bytes]) -> None:
 
 def _read_stage(stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes], *, layouts: bool) -> None:
     stage.counts = Counts(*entry["counts"])
+    for monitor in stage.monitors:
+        if monitor.name in entry["monitors"]:
+            monitor.restore(entry["monitors"][monitor.name])
     if stage.dispatch is not None and entry["dispatch"] is not None:
         read_dispatch(stage.dispatch, entry["dispatch"])
     if stage.order is not None:

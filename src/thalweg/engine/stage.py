@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.monitor import Monitor
 from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Visits
 from thalweg.engine.counts import ByClass, count_classes
@@ -87,6 +88,7 @@ class Stage:
     counts: Counts = field(default_factory=Counts)
     classes: ByClass = field(default_factory=dict)
     """What the rows of each class met, since that was last asked for."""
+    monitors: list[Monitor] = field(default_factory=list)
 
     @property
     def alias(self) -> str:
