@@ -19,7 +19,7 @@ from benchmarks.filters.workload import CHUNK, Workload, in_second_half
 from thalweg import optimize
 from thalweg.contract.batch import Batch
 from thalweg.errors import ThalwegError
-from thalweg.execute.fabric import FilterFabric
+from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter
 from thalweg.plan import Operator, Pipeline
 
@@ -85,13 +85,13 @@ def run(
     pipeline, judges = filters(workload, order)
     weights = [workload.weights[j] for j in order]
     chosen = optimize.make(policy, pipeline, seed)
-    fabric = FilterFabric(pipeline, judges)
+    fabric = Fabric(pipeline, judges)
     kept: list[NDArray[np.bool_]] = []
     seen = []
     cpu, wall = process_time(), perf_counter()
     for number, piece in enumerate(pieces):
         batch = Batch(piece, number)
-        keep, visits = fabric.run(batch, chosen.route(batch))
+        keep, visits = fabric.filter(batch, chosen.route(batch))
         chosen.observe(visits)
         kept.append(keep)
         seen.append(visits)

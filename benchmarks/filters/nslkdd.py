@@ -25,7 +25,7 @@ import pyarrow as pa
 from benchmarks.filters.engine import WrongAnswer
 from thalweg import optimize
 from thalweg.contract.batch import Batch
-from thalweg.execute.fabric import FilterFabric
+from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter
 from thalweg.plan import Operator, Pipeline
 
@@ -162,7 +162,7 @@ def run(data: pa.Table, policies: tuple[str, ...], *, rounds: int = 4, seed: int
     whole = data.combine_chunks().to_batches()[0]
     pieces = [whole.slice(a, 1000) for a in range(0, whole.num_rows, 1000)] * rounds
     chosen = {p: optimize.make(p, pipeline, seed) for p in policies}
-    fabric = FilterFabric(pipeline, filters)
+    fabric = Fabric(pipeline, filters)
     cpu = dict.fromkeys(policies, 0.0)
     out = dict.fromkeys(policies, 0)
     calls = {p: np.zeros(len(filters)) for p in policies}
@@ -172,7 +172,7 @@ def run(data: pa.Table, policies: tuple[str, ...], *, rounds: int = 4, seed: int
         for p in policies:
             started = process_time()
             batch = Batch(piece, number)
-            keep, visits = fabric.run(batch, chosen[p].route(batch))
+            keep, visits = fabric.filter(batch, chosen[p].route(batch))
             chosen[p].observe(visits)
             cpu[p] += process_time() - started
             kept[p] = keep

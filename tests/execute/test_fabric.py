@@ -18,7 +18,7 @@ from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
 from thalweg.contract.visits import COUNTED, DROPPED, PASSED, ROWS_IN, ROWS_OUT, UNTRIED, WORK, Journey, Visits
 from thalweg.errors import DefinitionError, PredicateError
-from thalweg.execute.fabric import FilterFabric
+from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter, NoVerdict
 from thalweg.execute.meter import RecordedMeter, WallMeter
 from thalweg.lab.simulate import travel
@@ -30,15 +30,15 @@ from thalweg.testing.filters import FilterCase, Outcome, Refused, filter_cases, 
 def check_answer(case: FilterCase, rusters: Sequence[Ruster]) -> str:
     """Run a case and compare with brute force; says what came of it."""
     answer = case.answer()
-    fabric = FilterFabric(case.pipeline, case.filters, RecordedMeter([1e-6] * len(case.predicates)))
+    fabric = Fabric(case.pipeline, case.filters, RecordedMeter([1e-6] * len(case.predicates)))
     if answer.raised is None:
-        kept, visits = fabric.run(case.batch, rusters)
+        kept, visits = fabric.filter(case.batch, rusters)
         assert tuple(np.flatnonzero(kept).tolist()) == answer.kept
         assert visits.rows == len(case.rows)
         return "kept" if answer.kept else "all dropped"
     row, predicate = answer.raised
     with pytest.raises(PredicateError) as caught:
-        fabric.run(case.batch, rusters)
+        fabric.filter(case.batch, rusters)
     assert f"predicate '{case.predicates[predicate].name}' raised Refused" in str(caught.value)
     assert f"row {row} of its batch" in str(caught.value)
     assert isinstance(caught.value.__cause__, Refused)
@@ -105,7 +105,7 @@ def test_p_and_not_p_and_p_is_null_partition_the_rows_under_chaos() -> None:
         for wrap in parts:
             filters = case.filters
             filters[subject] = as_filter(case, subject, wrap)
-            kept, _ = FilterFabric(case.pipeline, filters).run(case.batch, chaos.route(case.batch))
+            kept, _ = Fabric(case.pipeline, filters).filter(case.batch, chaos.route(case.batch))
             found.append(set(np.flatnonzero(kept).tolist()))
         others = [op for op in case.pipeline.written if op != subject]
         without = {
@@ -131,10 +131,10 @@ class Watched:
     table: Sequence[Sequence[Outcome]]
     calls: list[list[int]] = field(default_factory=list)
 
-    def fabric(self, costs: Sequence[float] = ()) -> FilterFabric:
+    def fabric(self, costs: Sequence[float] = ()) -> Fabric:
         self.calls = [[] for _ in self.pipeline.operators]
         filters = [Filter(op.name, self._judge(i), ("id",)) for i, op in enumerate(self.pipeline.operators)]
-        return FilterFabric(self.pipeline, filters, RecordedMeter(costs) if costs else WallMeter())
+        return Fabric(self.pipeline, filters, RecordedMeter(costs) if costs else WallMeter())
 
     def _judge(self, op: int) -> Callable[[int], bool | None]:
         def judge(row: int) -> bool | None:
@@ -201,9 +201,9 @@ def test_each_predicate_is_called_with_the_rows_due_to_it_and_no_other(raising: 
         fabric = watched.fabric(costs)
         if surfaces:
             with pytest.raises(PredicateError):
-                fabric.run(watched.batch, rusters)
+                fabric.filter(watched.batch, rusters)
         else:
-            kept, visits = fabric.run(watched.batch, rusters)
+            kept, visits = fabric.filter(watched.batch, rusters)
             leaving = {row for life in lives for row, (_, _, alive) in life.items() if alive}
             assert set(np.flatnonzero(kept).tolist()) == leaving
             check_visits(watched, rusters, visits, costs)
@@ -278,7 +278,7 @@ def test_the_simulation_of_the_lab_agrees_with_the_fabric() -> None:
         rusters = [r for r in make_rusters(Seeded(seed), pipeline, rows) if len(r.rows)]
         if seed % 5 == 0:
             rusters = [replace(rusters[0], rows=None, ids=None)]
-        kept, visits = FilterFabric(pipeline, filters, RecordedMeter(costs)).run(Batch(pa.record_batch(table)), rusters)
+        kept, visits = Fabric(pipeline, filters, RecordedMeter(costs)).filter(Batch(pa.record_batch(table)), rusters)
         assert kept.tolist() == bits.all(axis=1).tolist()
         for ruster, real in zip(rusters, visits.journeys, strict=True):
             simulated: Journey = travel(bits, costs, ruster)
@@ -302,7 +302,7 @@ def run_rows(
     filters: Sequence[Filter], data: dict[str, Any], route: Sequence[int], *, after: dict[int, set[int]] | None = None
 ) -> list[int]:
     operators = tuple(Operator(f.name, after=frozenset((after or {}).get(i, ()))) for i, f in enumerate(filters))
-    kept, _ = FilterFabric(Pipeline("s", operators), filters).run(
+    kept, _ = Fabric(Pipeline("s", operators), filters).filter(
         Batch(pa.record_batch(data)), [Ruster(None, Route(tuple(route)))]
     )
     return np.flatnonzero(kept).tolist()
@@ -357,7 +357,7 @@ def test_a_predicate_behind_a_guard_that_raised_is_not_tried(purpose: Any) -> No
     )  # fmt: skip
     pipeline = Pipeline("s", operators)
     ruster = Ruster(None, Route((0, 1, 2, 3)), purpose, "all" if purpose == "profile" else frozenset())
-    kept, _ = FilterFabric(pipeline, [INVERSE, guarded, further, POSITIVE]).run(
+    kept, _ = Fabric(pipeline, [INVERSE, guarded, further, POSITIVE]).filter(
         Batch(pa.record_batch({"x": [0, 2]})), [ruster]
     )
     assert kept.tolist() == [False, True]
@@ -369,16 +369,14 @@ def test_a_profiled_row_is_tried_behind_a_guard_only_where_the_guard_held() -> N
     guarded = Filter("guarded", lambda x: seen.append(x) or True, ("x",))
     pipeline = Pipeline("s", (Operator("small"), Operator("positive"), Operator("guarded", after=frozenset({1}))))
     ruster = Ruster(None, Route((0, 1, 2)), "profile", "all")
-    _, visits = FilterFabric(pipeline, [SMALL, POSITIVE, guarded]).run(
-        Batch(pa.record_batch({"x": [1, 5, -5]})), [ruster]
-    )
+    _, visits = Fabric(pipeline, [SMALL, POSITIVE, guarded]).filter(Batch(pa.record_batch({"x": [1, 5, -5]})), [ruster])
     assert seen == [1, 5], "5 was dropped by `small`, tried on and passed by its guard; -5 was not passed by its guard"
     assert visits.journeys[0].passed.tolist() == [[1, 1, 1], [0, 1, 1], [1, 0, -1]]
 
 
 def test_an_error_only_met_by_profiling_is_forgiven() -> None:
     pipeline = Pipeline("s", (Operator("positive"), Operator("refuses")))
-    kept, visits = FilterFabric(pipeline, [POSITIVE, REFUSES]).run(
+    kept, visits = Fabric(pipeline, [POSITIVE, REFUSES]).filter(
         Batch(pa.record_batch({"x": [0, -3]})), [Ruster(None, Route((0, 1)), "profile", "all")]
     )
     assert kept.tolist() == [False, False]
@@ -402,7 +400,7 @@ def test_of_several_rows_the_first_of_the_batch_raises_whatever_the_rusters() ->
     batch = Batch(pa.record_batch({"x": [1, 0, 2, 0]}))
     rusters = [Ruster(np.array([3, 2]), Route((0,))), Ruster(np.array([1, 0]), Route((0,)), "profile", "all")]
     with pytest.raises(PredicateError, match="row 1 of its batch"):
-        FilterFabric(pipeline, [INVERSE]).run(batch, rusters)
+        Fabric(pipeline, [INVERSE]).filter(batch, rusters)
 
 
 @pytest.mark.parametrize("purpose", ["work", "profile"])
@@ -412,7 +410,7 @@ def test_a_route_that_is_not_allowed_is_refused_not_travelled(purpose: Any, rout
     pipeline = Pipeline("s", (Operator("small", after=frozenset({1})), Operator("positive")))
     ruster = Ruster(None, Route(route), purpose, "all" if purpose == "profile" else frozenset())
     with pytest.raises(DefinitionError, match="is not allowed"):
-        FilterFabric(pipeline, [SMALL, POSITIVE]).run(Batch(pa.record_batch({"x": [1, 5]})), [ruster])
+        Fabric(pipeline, [SMALL, POSITIVE]).filter(Batch(pa.record_batch({"x": [1, 5]})), [ruster])
 
 
 def test_long_values_are_cut_in_messages() -> None:
@@ -425,12 +423,12 @@ def test_long_values_are_cut_in_messages() -> None:
 
 def test_nothing_to_do() -> None:
     some, none = Batch(pa.record_batch({"x": [1, 2]})), Batch(pa.record_batch({"x": pa.array([], pa.int64())}))
-    empty = FilterFabric(Pipeline("s", ()), [])
-    assert empty.run(some, [Ruster(None, Route(()))])[0].tolist() == [True, True]
-    assert empty.run(some, [Ruster(None, Route(()), "profile", "all")])[0].tolist() == [True, True]
+    empty = Fabric(Pipeline("s", ()), [])
+    assert empty.filter(some, [Ruster(None, Route(()))])[0].tolist() == [True, True]
+    assert empty.filter(some, [Ruster(None, Route(()), "profile", "all")])[0].tolist() == [True, True]
     called: list[int] = []
-    one = FilterFabric(Pipeline("s", (Operator("p"),)), [Filter("p", lambda x: called.append(x) or True, ("x",))])
-    kept, visits = one.run(
+    one = Fabric(Pipeline("s", (Operator("p"),)), [Filter("p", lambda x: called.append(x) or True, ("x",))])
+    kept, visits = one.filter(
         none, [Ruster(None, Route((0,))), Ruster(np.zeros(0, np.int64), Route((0,)), "profile", "all")]
     )
     assert (kept.tolist(), visits.rows, visits.journeys, called) == ([], 0, (), [])

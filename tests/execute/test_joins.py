@@ -66,7 +66,7 @@ def test_joins_with_filters_in_the_cell_decide_alike_on_recorded_costs(policy: s
         engine = Engine(query, policy=policy, tables=tables, meters=meters)
         for n in range(40):
             engine.push("s", rows(1000, seed=n))
-        events = [e.record() for e in engine.drain()]
+        events = [e.record() for e in engine.events()]
         stats = engine.stats()["inputs"]["s"]["operators"]
         seconds = {name: line["seconds"] for name, line in stats.items()}
         assert seconds[names[0]] == pytest.approx(3e-6 * stats[names[0]]["work"])

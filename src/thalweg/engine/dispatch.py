@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Classifying, Policy, Resting, Scouting
 from thalweg.contract.visits import Journey, Visits
-from thalweg.execute.joinfabric import Arrival
+from thalweg.execute.arrival import Arrival
 from thalweg.plan import Event, Pipeline, Route, Routes, Ruster
 
 Ints = NDArray[np.int64]

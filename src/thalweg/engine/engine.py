@@ -31,8 +31,8 @@ from thalweg.engine.output import Kind, Sink
 from thalweg.engine.sources import Sources, Watermark
 from thalweg.engine.steering import Steering
 from thalweg.errors import ThalwegError
-from thalweg.execute.joinfabric import BUFFER
 from thalweg.execute.meter import Meter
+from thalweg.execute.operators.stem import BUFFER
 from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source

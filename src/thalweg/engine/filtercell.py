@@ -17,7 +17,7 @@ from thalweg.contract.batch import Batch
 from thalweg.contract.visits import DROPPED, UNTRIED, Visits
 from thalweg.engine.chunks import Chunks
 from thalweg.engine.counts import ByClass, count_classes
-from thalweg.execute.fabric import FilterFabric
+from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter
 from thalweg.execute.meter import Meter, clock
 from thalweg.plan import Event, Pipeline, Route, Ruster
@@ -90,7 +90,7 @@ class FilterCell:
         self.pipeline = pipeline
         self.policy = policy
         self.frozen = frozen
-        self.fabric = FilterFabric(pipeline, filters, meter or clock())
+        self.fabric = Fabric(pipeline, filters, meter or clock())
         self.chunks = chunks or Chunks()
         self.tally = Tally(len(pipeline))
         self.events = list(events)
@@ -110,7 +110,7 @@ class FilterCell:
         batch = Batch(piece, self._number, self.pipeline.stream)
         self._number += 1
         rusters = self._pinned(batch) if self.frozen else self.policy.route(batch)
-        keep, visits = self.fabric.run(batch, rusters)
+        keep, visits = self.fabric.filter(batch, rusters)
         if not self.frozen:
             self.policy.observe(visits)
             self.events += self.policy.drain()

@@ -23,8 +23,9 @@ from thalweg.engine.sources import Feed, Sources
 from thalweg.engine.stage import Stage, layout_of, make_order, make_stem
 from thalweg.engine.tuning import Tuning
 from thalweg.errors import DefinitionError
-from thalweg.execute.joinfabric import JoinFabric
+from thalweg.execute.fabric import Fabric
 from thalweg.execute.meter import Meter
+from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Pipeline
 from thalweg.plan.layout import Layout
@@ -56,8 +57,10 @@ class Flow:
         self.batches = 0
         self._slice_rows = slice_rows
         self.stages = [self._stage(i, policy, seed * 1000 + i, layouts) for i in range(len(shape.aliases))]
-        self.fabric = JoinFabric(shape, [s.stem for s in self.stages], buffer=buffer, meters=meters)
-        self.output = Output(shape, sources, self.fabric, output, buffer)
+        stems = Stems(shape, [s.stem for s in self.stages], buffer=buffer)
+        clocks = [(meters or {}).get(alias) for alias in shape.aliases]
+        self.fabrics = [Fabric(shape.pipeline(i), shape.filters[i], c, stems, i) for i, c in enumerate(clocks)]
+        self.output = Output(shape, sources, stems, output, buffer)
         self.sendings = [self._sending(s) for s in self.stages]
         self.tuning = self._make_tuning("chaos" if tuner is None and policy == "chaos" else tuner, seed)
 
@@ -86,9 +89,9 @@ class Flow:
             for monitor in stage.monitors:
                 monitor.visited(visits)
 
-        run = partial(self.fabric.run, stage.number, emit=self.output.receive)
-        in_order = partial(self.fabric.in_order, stage.number)
-        return Sending(dispatch, self.shape.row_column(stage.number), run, met, in_order)
+        fabric = self.fabrics[stage.number]
+        run = partial(fabric.run, emit=self.output.receive)
+        return Sending(dispatch, self.shape.row_column(stage.number), run, met, fabric.in_order)
 
     def _make_tuning(self, tuner: str | IndexTuner | None, seed: int) -> Tuning | None:
         from thalweg.optimize.indexes.tuner import make
@@ -181,7 +184,7 @@ class Flow:
         if not len(arrival.partial):
             return
         sending = self.sendings[stage.number]
-        kept = self.fabric.admit(stage.number, arrival) if sending is None else sending.send(arrival, self.batches)
+        kept = self.fabrics[stage.number].admit(arrival) if sending is None else sending.send(arrival, self.batches)
         self.output.flush(stage.number, arrival)
         stage.build(arrival, kept, order)
         if self.tuning is not None and not self.frozen and self.tuning.news():

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from thalweg.engine.sources import Sources
 from thalweg.errors import DefinitionError
-from thalweg.execute.joinfabric import Arrival, JoinFabric
+from thalweg.execute.arrival import Arrival
+from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Column
 from thalweg.state.columns import to_arrow
@@ -31,10 +32,10 @@ RESULT_TIME = "result_time"
 class Output:
     """Where results go. `kind` None stands for "select" where that is possible."""
 
-    def __init__(self, shape: Shape, sources: Sources, fabric: JoinFabric, kind: Kind | None, enough: int) -> None:
+    def __init__(self, shape: Shape, sources: Sources, stems: Stems, kind: Kind | None, enough: int) -> None:
         self.shape = shape
         self.sources = sources
-        self.fabric = fabric
+        self.stems = stems
         self.columns = self._choose(kind)
         self.schema = pa.schema([(name, dtype) for name, _, dtype in self.columns])
         self.nothing = self.schema.empty_table()
@@ -89,7 +90,7 @@ class Output:
         arrays = []
         for _, column, dtype in self.columns:
             if column is not None:
-                arrays.append(self.fabric.column(i, arrival, chunk, column))
+                arrays.append(self.stems.column(i, arrival, chunk, column))
             else:
                 arrays.append(self._times(chunk[:, NEWEST], dtype))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)

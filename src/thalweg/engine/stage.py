@@ -19,7 +19,7 @@ from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Visits
 from thalweg.engine.counts import ByClass, count_classes
 from thalweg.engine.dispatch import Dispatch
-from thalweg.execute.joinfabric import Arrival
+from thalweg.execute.arrival import Arrival
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Input
 from thalweg.plan import Pipeline

@@ -1,177 +1,264 @@
-"""The fabric for filters: rusters go through predicates along their routes; visits come back. It knows no policy.
+"""The fabric: rusters of one pipeline travel through filters and stems; results and visits come back. It knows no policy.
 
-Invariants: a row leaves iff every predicate holds for it, whatever the routes. A predicate is tried on a row only if
-all its guards (`after=`) held for that row. An error is raised only if its row passes all other predicates; a row with
-several errors raises the one that the written order meets first. Rows keep their order.
-
-It is the self-routing fabric of query mesh (5.2): a ruster brings its route along as a stack of operator numbers, `filters`
-is the operator index array in which they are looked up, and nobody is asked on the way. Where the stack ends, or all rows
-are gone, so does the ruster.
+It is the self-routing fabric of query mesh (5.2): rows bring their routes along, nobody is asked on the way, and rows of
+all routes whose next operator is the same meet it in one call. A filter is an operator with fan-out at most one. Behind
+the filters rows become partial results that go from stem to stem depth first (pipelines and their execution: thesis
+5.1-5.2). Invariants: a row or combination leaves iff all its predicates hold and it lies in its windows at its newest
+time, whatever the routes; a predicate's error surfaces only if nothing else drops the row. Rows keep their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import partial as given
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.visits import DROPPED, PASSED, UNTRIED, Journey, Visit, Visits
-from thalweg.errors import DefinitionError, PredicateError
-from thalweg.execute.filters import Filter, NoVerdict, Rows, Verdict
+from thalweg.contract.visits import ROWS_OUT, UNTRIED, WORK, Journey, Visits
+from thalweg.execute.arrival import Arrival
+from thalweg.execute.filters import Filter
+from thalweg.execute.kernels.routes import by_route
 from thalweg.execute.meter import Meter, clock
-from thalweg.execute.several import apart, together
-from thalweg.plan import Pipeline, Ruster
+from thalweg.execute.operators.filter import Filters
+from thalweg.execute.operators.stem import Passage, Stems
+from thalweg.execute.operators.trial import Trials
+from thalweg.execute.routetable import Layer, Rounds, RouteTable, RouteTables
+from thalweg.execute.trip import Pending, Trip
+from thalweg.plan import Pipeline, Route, Ruster
+from thalweg.state.kernels import AT_ROW, RECALLED
+
+Ints = NDArray[np.int64]
+Emit = Callable[[int, Arrival, Ints], None]
+"""Gets the input's number and full results, in a buffer that is reused after it returns."""
 
 
-@dataclass
-class FilterFabric:
-    """Runs the filters of one pipeline over batches."""
+class Fabric:
+    """Runs one pipeline over batches. `stems` are those of its query, in which it belongs to input `number`."""
 
-    pipeline: Pipeline
-    filters: Sequence[Filter]
-    """By operator number."""
-    meter: Meter = field(default_factory=clock)
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        filters: Sequence[Filter],
+        meter: Meter | None = None,
+        stems: Stems | None = None,
+        number: int = 0,
+    ) -> None:
+        self.pipeline = pipeline
+        self.meter = meter or clock()
+        self.stems = stems
+        self.number = number
+        self.filters = Filters(pipeline, filters, self.meter)
+        self.tables = RouteTables(pipeline, None if stems is None else stems.shape, number)
+        self.first = len(filters)
+        """The first stem among the operators."""
+        written = Route(tuple(op for op in pipeline.written if op < self.first))
+        self._entrance = RouteTable((written,), Rounds.of([written.operators]), (), (True,))
+        """The filters alone, for rows that go no further."""
+        self._column = 0 if stems is None else stems.shape.row_column(number)
+        self._stored = stems is not None and stems.shape.stored(number)
+        self._trials = None if stems is None else Trials(pipeline, stems, number, self.first, self.meter)
 
-    def __post_init__(self) -> None:
-        self._written_place = {op: place for place, op in enumerate(self.pipeline.written)}
-
-    def run(self, batch: Batch, rusters: Sequence[Ruster]) -> tuple[NDArray[np.bool_], Visits]:
-        """Which rows of the batch pass, and what it took."""
-        keep = np.zeros(len(batch), np.bool_)
-        pending: dict[int, dict[int, Exception]] = {}
-        journeys = []
-        for whole, parts in apart(rusters):
-            met = []
-            for ruster in parts:
-                if not self.pipeline.allows(ruster.route):
-                    # Rows on such a route could leave without having met every predicate.
-                    raise DefinitionError(
-                        f"the route {ruster.route.operators} is not allowed in {self.pipeline}",
-                        hint="a policy must keep guards before what they guard, and leave none out",
-                    )
-                rows = np.arange(len(batch)) if ruster.rows is None else ruster.rows
-                if not len(rows):
-                    continue
-                travel = self._profile if ruster.purpose == "profile" else self._work
-                alive, journey = travel(batch.data, ruster, rows, pending)
-                keep[alive] = True
-                met.append(journey)
-            journeys += together(whole, met, len(self.pipeline))
+    def filter(self, batch: Batch, rusters: Sequence[Ruster]) -> tuple[NDArray[np.bool_], Visits]:
+        """Filters alone: which rows of a batch pass, and what it took."""
+        arrival, pending = Arrival.of(batch), Pending()
+        keep, journeys = np.zeros(len(batch), np.bool_), list[Journey]()
+        for ruster in rusters:
+            trip, partial, _ = self._depart(arrival, ruster, pending)
+            if trip is not None:
+                keep[partial[:, 0]] = True
+                journeys.append(trip.journey(None, self.first))
         if pending:
-            self._raise_first(batch.data, keep, pending)
+            self.filters.raise_first(batch.data, np.flatnonzero(keep), pending)
         return keep, Visits(batch.number, len(batch), tuple(journeys))
 
-    def _work(
-        self, data: pa.RecordBatch, ruster: Ruster, rows: Rows, pending: dict[int, dict[int, Exception]]
-    ) -> tuple[Rows, Journey]:
-        alive, visits = rows, []
-        dropped = np.full(len(data), -1, np.int16) if ruster.trace else None
-        for op in ruster.route:
-            if not len(alive):
+    def admit(self, arrival: Arrival) -> Ints:
+        """The lines of `arrival.partial` that pass the input's filters; they go no further."""
+        trip = Trip.begin(arrival, Ruster(None, self._entrance.routes[0]), self._entrance, {}, len(self.pipeline))
+        rows = np.ascontiguousarray(arrival.partial[:, self._column])
+        alive = self.filters.work(trip, self._entrance.ahead, rows, None)
+        partial = arrival.partial if alive is None else arrival.partial.compress(alive, axis=0)
+        if trip.pending:
+            self.filters.raise_first(arrival.data, partial[:, self._column], trip.pending)
+        return partial
+
+    def run(self, arrival: Arrival, rusters: Sequence[Ruster], emit: Emit) -> tuple[Ints, Ints, tuple[Journey, ...]]:
+        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, those that
+        were recalled, and journeys.
+
+        Of a route that goes over the limit of its ruster the rows not begun are recalled: they are to be routed again.
+        """
+        kept, recalled, journeys = list[Ints](), list[Ints](), list[Journey]()
+        pending = Pending()
+        for ruster in rusters:
+            trip, partial, ids = self._depart(arrival, ruster, pending)
+            if trip is None:
+                continue
+            if self._stored and pending:
+                self.filters.raise_first(arrival.data, partial[:, self._column], pending)
+            ends = np.array([0, len(partial)])
+            if ids is not None:
+                order, ends = by_route(ids, len(ruster.routes))
+                partial = partial.take(order, axis=0)
+            if len(partial):
+                self._onward(trip, -1, partial, ends, emit)
+            if trip.passed is not None and trip.matches is not None:
+                met = trip.matches[:, self.first :]
+                trip.passed[:, self.first :] = np.where(met < 0, UNTRIED, met > 0)
+            rest = None
+            if trip.begun is not None:
+                rest = np.diff(ends) - trip.begun
+                back = np.arange(len(partial)) >= np.repeat(ends[1:] - rest, np.diff(ends))
+                recalled.append(partial.compress(back, axis=0))
+                partial = partial.compress(~back, axis=0)
+            kept.append(partial)
+            journeys.append(trip.journey(rest, self.first))
+        whole = arrival.partial
+        return self.in_order(kept, whole), self.in_order(recalled, whole), tuple(journeys)
+
+    def in_order(self, parts: Sequence[Ints], whole: Ints) -> Ints:
+        """Lines of `whole`, partial results of one row each in the order of their arrival, that came in parts."""
+        some = [part for part in parts if len(part)]
+        if sum(map(len, some)) == len(whole):
+            return whole
+        if not some:
+            return whole[:0]
+        lines = some[0] if len(some) == 1 else np.concatenate(some)
+        rows = lines[:, self._column]
+        if (rows[1:] > rows[:-1]).all():
+            return lines
+        return lines.take(np.argsort(rows, kind="stable"), axis=0)
+
+    def _depart(
+        self, arrival: Arrival, ruster: Ruster, pending: Pending
+    ) -> tuple[Trip | None, Ints, NDArray[np.int32] | None]:
+        """Begin a trip with the filters that come before any stem: the lines that pass, and the route of each."""
+        table = self.tables.of(ruster)
+        partial = arrival.partial if ruster.rows is None else arrival.partial.take(ruster.rows, axis=0)
+        if not len(partial):
+            return None, partial, None
+        trip = Trip.begin(arrival, ruster, table, pending, len(self.pipeline))
+        ids = None if len(table.routes) == 1 else ruster.ids
+        profiled = ruster.purpose == "profile"
+        traced = ruster.trace and self.stems is None and not profiled
+        if not profiled and not traced and not table.ahead.common:
+            return trip, partial, ids
+        rows = np.ascontiguousarray(partial[:, self._column])
+        alive: NDArray[np.bool_] | None
+        if profiled:
+            trip.passed = np.full((len(rows), len(self.pipeline)), UNTRIED, np.int8)
+            if self.stems is not None:
+                trip.numbers, trip.matches = rows, np.full(trip.passed.shape, -1, np.int64)
+            alive = self.filters.profile(trip, table.ahead.common, rows)
+        else:
+            trip.dropped = np.full(len(rows), -1, np.int16) if traced else None
+            alive = self.filters.work(trip, table.ahead, rows, ids)
+        if alive is None:
+            return trip, partial, ids
+        return trip, partial.compress(alive, axis=0), None if ids is None else ids[alive]
+
+    def _onward(self, trip: Trip, depth: int, chunk: Ints, ends: Ints, emit: Emit) -> None:
+        """Everything that becomes of partial results behind a layer; -1 is where they come in."""
+        table = trip.table
+        if depth >= 0 and table.layers[depth].rounds.common:
+            chunk, ends = self._between(trip, table.layers[depth].rounds, chunk, ends)
+        over = table.over[depth + 1]
+        if over is True:
+            self._finish(trip, chunk, emit)
+            return
+        if over is not False:
+            sizes = np.diff(ends)
+            out = np.repeat(over, sizes)
+            self._finish(trip, chunk.compress(out, axis=0), emit)
+            chunk, ends = chunk.compress(~out, axis=0), _ends(np.where(over, 0, sizes))
+        if len(chunk):
+            self._join(trip, depth + 1, chunk, ends, emit)
+
+    def _join(self, trip: Trip, depth: int, partial: Ints, ends: Ints, emit: Emit) -> None:
+        """Take partial results through the stems of a layer, and what comes out of it onward."""
+        assert self.stems is not None
+        layer, meter = trip.table.layers[depth], self.meter
+        limit = trip.ruster.limit if depth == 0 else None
+        passage = Passage(self.stems, depth, layer, trip.arrival, partial, ends, limit)
+        first, seconds = int(layer.operators[0]), 0.0
+        sampling = trip.matches is not None and depth not in trip.sampled
+        while True:
+            started = meter.start()
+            chunk = passage.go_on()
+            seconds += meter.stop(started, first, 0)
+            if sampling:
+                sampling = False
+                trip.sampled.add(depth)
+                if self._sample(trip, layer, passage, partial, chunk):
+                    trip.begun = np.zeros(1, np.int64)
+                    break
+            came = passage.bounds
+            if len(chunk) and layer.checks:
+                chunk, came = self._settle(trip, layer, passage, chunk)
+            if len(chunk):
+                self._onward(trip, depth, chunk, came, emit)
+            if passage.done:
                 break
-            judged, waved = self._split_unguarded(op, alive, pending) if pending else (alive, None)
-            verdict, seconds = self._judge(op, data, judged)
-            for position, error in verdict.errors.items():
-                pending.setdefault(int(judged[position]), {})[op] = error
-            passed = judged if verdict.holds.all() else judged[verdict.holds]
-            visits.append(Visit(op, len(judged), len(passed), seconds, work=len(judged)))
-            alive = passed if waved is None else np.sort(np.concatenate([passed, waved]))
-            if dropped is not None:
-                dropped[judged[~verdict.holds]] = op
-        traced = None if dropped is None else dropped[rows]
-        return alive, Journey(ruster, len(rows), tuple(visits), dropped=traced)
+        if limit is not None and passage.cursors[:, RECALLED].any():
+            trip.begun = np.where(passage.cursors[:, RECALLED] > 0, passage.cursors[:, AT_ROW], np.diff(ends))
+        trip.counts[layer.routes, layer.operators] += passage.tallies
+        work = np.bincount(layer.operators, passage.tallies[:, WORK], len(self.pipeline)).tolist()
+        for op, share in zip(layer.met, meter.share(seconds, layer.met, [work[op] for op in layer.met]), strict=True):
+            trip.seconds[op] += share
 
-    def _profile(
-        self, data: pa.RecordBatch, ruster: Ruster, rows: Rows, pending: dict[int, dict[int, Exception]]
-    ) -> tuple[Rows, Journey]:
-        """As `_work`, and rows already dropped are tried on the operators that `also` asks for."""
-        bits = np.full((len(rows), len(self.pipeline)), UNTRIED, np.int8)
-        alive = np.ones(len(rows), np.bool_)
-        dropped_last = np.zeros(len(rows), np.bool_)
-        visits = []
-        for op in ruster.route:
-            wanted = alive.copy()
-            if ruster.also == "all":
-                wanted[:] = True
-            elif ruster.also == "next":
-                wanted |= dropped_last
-            elif op in ruster.also:
-                wanted[:] = True
-            for guard in self.pipeline.operators[op].after:
-                wanted &= bits[:, guard] == PASSED
-            dropped_last[:] = False
-            tried = np.flatnonzero(wanted)
-            if not len(tried):
-                continue
-            # One call for those on their way and those tried after a drop: few rows a call are dear.
-            verdict, seconds = self._judge(op, data, rows[tried])
-            on_way = alive[tried]
-            bits[tried, op] = verdict.holds
-            for position, error in verdict.errors.items():
-                bits[tried[position], op] = UNTRIED
-                if on_way[position]:  # forgiven otherwise: the row is gone anyway
-                    pending.setdefault(int(rows[tried[position]]), {})[op] = error
-            gone = tried[on_way & (bits[tried, op] == DROPPED)]
-            alive[gone] = False
-            dropped_last[gone] = True
-            count = int(on_way.sum())
-            extra = len(tried) - count
-            extra_seconds = seconds * extra / len(tried)
-            visits.append(
-                Visit(op, count, count - len(gone), seconds - extra_seconds, extra, extra_seconds, work=len(tried))
-            )
-        return rows[alive], Journey(ruster, len(rows), tuple(visits), bits)
+    def _sample(self, trip: Trip, layer: Layer, passage: Passage, partial: Ints, chunk: Ints) -> bool:
+        """Count profiled rows against the rivals of a stem; whether they turn back because one is far better."""
+        segment = layer.segments[0]
+        assert segment is not None
+        assert self._trials is not None
+        self._trials.sample(trip, segment, partial, chunk, int(passage.tallies[0, WORK]))
+        return len(segment.bound) == 1 and self._trials.turns_back(
+            trip, int(passage.tallies[0, ROWS_OUT]), len(partial)
+        )
 
-    def _judge(self, op: int, data: pa.RecordBatch, rows: Rows) -> tuple[Verdict, float]:
-        """Evaluate one filter. A row on which it raised counts as held: others may drop it yet."""
-        if not len(rows):
-            return Verdict(np.empty(0, np.bool_)), 0.0
-        started = self.meter.start()
-        verdict = self.filters[op].evaluate(data, rows)
-        return verdict, self.meter.stop(started, op, len(rows))
+    def _settle(self, trip: Trip, layer: Layer, passage: Passage, chunk: Ints) -> tuple[Ints, Ints]:
+        """Drop candidates for which a residual that is due does not hold."""
+        assert self.stems is not None
+        values = given(self.stems.column, self.number, trip.arrival)
+        sizes = np.diff(passage.bounds)
+        routes = np.repeat(np.arange(len(sizes)), sizes)
+        keep = np.ones(len(chunk), np.bool_)
+        for residuals, bound, mine in layer.checks:
+            if mine.all():
+                keep &= self.stems.residuals.settle(residuals, bound, chunk, values, trip.deferred)
+            else:
+                at = np.flatnonzero(mine[routes])
+                keep[at] = self.stems.residuals.settle(residuals, bound, chunk.take(at, axis=0), values, trip.deferred)
+        if keep.all():
+            return chunk, passage.bounds
+        left = np.bincount(routes[keep], minlength=len(sizes))
+        passage.tallies[layer.lasts, ROWS_OUT] -= (sizes - left)[layer.going]
+        return chunk.compress(keep, axis=0), _ends(left)
 
-    def _split_unguarded(
-        self, op: int, alive: Rows, pending: Mapping[int, dict[int, Exception]]
-    ) -> tuple[Rows, Rows | None]:
-        """Rows to judge, and rows waved through because a guard of this operator raised on them."""
-        guards = self._all_guards(op)
-        waved = [row for row, errors in pending.items() if guards & errors.keys()]
-        if not waved:
-            return alive, None
-        hit = np.isin(alive, waved)
-        return alive[~hit], alive[hit]
+    def _between(self, trip: Trip, rounds: Rounds, chunk: Ints, ends: Ints) -> tuple[Ints, Ints]:
+        """Filters behind a stem: each arriving row is judged once for all its partial results."""
+        rows, first, back, weights = np.unique(
+            chunk[:, self._column], return_index=True, return_inverse=True, return_counts=True
+        )
+        sizes = np.diff(ends)
+        routes = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        alive = self.filters.work(trip, rounds, rows, routes[first] if len(sizes) > 1 else None, weights)
+        if alive is None:
+            return chunk, ends
+        keep = alive[back]
+        return chunk.compress(keep, axis=0), _ends(np.bincount(routes[keep], minlength=len(sizes)))
 
-    def _all_guards(self, op: int) -> set[int]:
-        guards: set[int] = set()
-        frontier = set(self.pipeline.operators[op].after)
-        while frontier:
-            guards |= frontier
-            frontier = {g for f in frontier for g in self.pipeline.operators[f].after} - guards
-        return guards
-
-    def _raise_first(
-        self, data: pa.RecordBatch, keep: NDArray[np.bool_], pending: Mapping[int, dict[int, Exception]]
-    ) -> None:
-        for row in sorted(pending):
-            if not keep[row]:
-                continue
-            op = min(pending[row], key=self._written_place.__getitem__)
-            judge, error = self.filters[op], pending[row][op]
-            values = ", ".join(f"{c}={_shown(data.column(c)[row].as_py())}" for c in judge.columns)
-            where = f"row {row} of its batch: {values or 'no columns'}"
-            if isinstance(error, NoVerdict):
-                raise NoVerdict(error.message, where=where, hint=error.hint)
-            raise PredicateError(
-                f"predicate '{judge.name}' raised {type(error).__name__}: {error}",
-                where=where,
-                hint="the row passes all other predicates; guard this one with after=[...] or let it return None",
-            ) from error
+    def _finish(self, trip: Trip, chunk: Ints, emit: Emit) -> None:
+        assert self.stems is not None
+        values = given(self.stems.column, self.number, trip.arrival)
+        chunk = self.stems.residuals.finish(chunk, values, trip.deferred)
+        if trip.pending and len(chunk):
+            self.filters.raise_first(trip.arrival.data, chunk[:, self._column], trip.pending)
+        if len(chunk):
+            emit(self.number, trip.arrival, chunk)
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def _ends(sizes: Ints) -> Ints:
+    """Where parts of these sizes begin and end."""
+    return np.concatenate([[0], np.cumsum(sizes)])

@@ -28,7 +28,7 @@ from thalweg import optimize
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
 from thalweg.contract.visits import PASSED, Visits
-from thalweg.execute.fabric import FilterFabric
+from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter, Rows, Verdict
 from thalweg.execute.meter import RecordedMeter
 from thalweg.plan import Event, Operator, Pipeline, Routes, Ruster
@@ -102,7 +102,7 @@ class Stream:
         """Through the real fabric, a filter for each operator; stems then get as many matches as a stem might find."""
         bits = self.pieces[number]
         filters = [Known(op.name, bits[:, i]) for i, op in enumerate(self.pipeline.operators)]
-        kept, visits = FilterFabric(self.pipeline, filters, RecordedMeter(self.costs)).run(self.batch(number), rusters)
+        kept, visits = Fabric(self.pipeline, filters, RecordedMeter(self.costs)).filter(self.batch(number), rusters)
         assert np.array_equal(kept, bits.all(axis=1)), "rows were lost or doubled on their routes"
         journeys = []
         for journey in visits.journeys:

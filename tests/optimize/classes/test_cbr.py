@@ -181,17 +181,17 @@ def test_unknown_columns_change_nothing():
 
 
 def test_a_trace_is_the_same_from_the_fabric_and_from_the_simulation():
-    from thalweg.execute.fabric import FilterFabric
+    from thalweg.execute.fabric import Fabric
     from thalweg.execute.meter import RecordedMeter
     from thalweg.testing.conformance import Known
 
     bits = np.random.default_rng(1).random((500, 3)) < 0.6
     p = pipeline(3)
-    fabric = FilterFabric(p, [Known(f"f{i}", bits[:, i]) for i in range(3)], RecordedMeter((1.0, 1.0, 1.0)))
+    fabric = Fabric(p, [Known(f"f{i}", bits[:, i]) for i in range(3)], RecordedMeter((1.0, 1.0, 1.0)))
     rows = np.flatnonzero(np.random.default_rng(2).random(500) < 0.5)
     for chosen in (rows, None):
         ruster = Ruster(chosen, Route((2, 0, 1)), trace=True)
-        _, visits = fabric.run(Batch(pa.record_batch({"row": np.arange(500)})), [ruster])
+        _, visits = fabric.filter(Batch(pa.record_batch({"row": np.arange(500)})), [ruster])
         real, simulated = visits.journeys[0], travel(bits, np.ones(3), ruster)
         assert real.left is not None
         assert simulated.left is not None

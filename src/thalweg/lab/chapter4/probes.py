@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Journey, Visits
-from thalweg.execute.fabric import FilterFabric
+from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter
 from thalweg.execute.meter import Shared
 from thalweg.lab.chapter4.generator import Population
@@ -126,12 +126,12 @@ class ProbeBench:
             yield Batch(data, start // self.batch)
 
     def run(self, policy: Policy, first: int = 0, last: int | None = None) -> Spent:
-        fabric = FilterFabric(self.pipeline, self.filters, CpuMeter())
+        fabric = Fabric(self.pipeline, self.filters, CpuMeter())
         way = extra = 0.0
         batches = list(self.batches(first, self.tuples if last is None else last))
         started, by_the_wall = thread_time(), perf_counter()
         for batch in batches:
-            _, visits = fabric.run(batch, policy.route(batch))
+            _, visits = fabric.filter(batch, policy.route(batch))
             policy.observe(visits)
             policy.drain()
             for journey in visits.journeys:

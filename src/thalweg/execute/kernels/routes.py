@@ -1,0 +1,117 @@
+"""Kernels for rows of several routes: sort them by route or by next operator, count by route, join them in one call.
+
+Each has a NumPy twin in the tests. The work at a stem is that of `join`; `drive` only says which rows take which steps.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import boolean, float64, int32, int64, njit, types
+from numpy.typing import NDArray
+
+from thalweg.state.kernels import AT_STEP, ROWS_IN, ROWS_OUT, WORK, join
+
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+
+AT_ROUTE: Final = 0
+"""Where a drive stands: the route whose rows are being joined; the number of routes once it is done."""
+UNDER_WAY: Final = 1
+"""1 where that route has begun."""
+PLACE: Final = 2
+
+_matrix = int64[:, ::1]
+_cube = int64[:, :, ::1]
+_vector = int64[::1]
+_ids = int32[::1]
+_read_ids = types.Array(int32, 1, "C", readonly=True)
+_sorted = types.Tuple((_vector, _vector))  # type: ignore[no-untyped-call]
+
+
+@njit(_sorted(_read_ids, int64), cache=True, nogil=True)
+def by_route(ids: Ids, routes: int) -> tuple[Ints, Ints]:
+    """The rows in the order of their routes, otherwise as they came, and where each route begins and ends."""
+    ends = np.zeros(routes + 1, np.int64)
+    for row in range(ids.shape[0]):
+        ends[ids[row] + 1] += 1
+    for r in range(routes):
+        ends[r + 1] += ends[r]
+    at, order = ends[:-1].copy(), np.empty(ids.shape[0], np.int64)
+    for row in range(ids.shape[0]):
+        order[at[ids[row]]] = row
+        at[ids[row]] += 1
+    return order, ends
+
+
+@njit(_sorted(_vector, _read_ids, _matrix, int64, int64), cache=True, nogil=True)
+def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -> tuple[Ints, Ints]:
+    """Rows in the order of the operator that their route has at a place, and where each operator begins and ends; rows
+    whose route has none there (-1) come last."""
+    ends = np.zeros(count + 2, np.int64)
+    for k in range(rows.shape[0]):
+        op = operators[ids[rows[k]], place]
+        ends[(op if op >= 0 else count) + 1] += 1
+    for op in range(count + 1):
+        ends[op + 1] += ends[op]
+    at, order = ends[:-1].copy(), np.empty(rows.shape[0], np.int64)
+    for k in range(rows.shape[0]):
+        op = operators[ids[rows[k]], place]
+        op = op if op >= 0 else count
+        order[at[op]] = rows[k]
+        at[op] += 1
+    return order, ends
+
+
+@njit((_read_ids, boolean[::1], _vector, _cube, int64), cache=True, nogil=True)
+def tally(ids: Ids, holds: NDArray[np.bool_], weights: Ints, counts: Ints, operator: int) -> None:
+    """Count rows in, rows out and work of an operator by route. A row counts `weights[row]` times, if weights are given, but
+    is work only once."""
+    weighted = weights.shape[0] > 0
+    for row in range(ids.shape[0]):
+        route, weight = ids[row], weights[row] if weighted else 1
+        counts[route, operator, ROWS_IN] += weight
+        counts[route, operator, ROWS_OUT] += weight if holds[row] else 0
+        counts[route, operator, WORK] += 1
+
+
+@njit(
+    int64(_matrix, _vector, _vector, _matrix, _matrix, _matrix, _matrix, _matrix, _vector, _vector, _matrix, _cube, _cube, _matrix,
+          _matrix, _matrix, int64, float64),
+    cache=True, nogil=True,
+)  # fmt: skip
+def drive(
+    partial: Ints, ends: Ints, firsts: Ints, steps: Ints, runs: Ints, pairs: Ints, adds: Ints, out: Ints, bounds: Ints,
+    place: Ints, cursors: Ints, blocks: Ints, candidates: Ints, living: Ints, stack: Ints, tallies: Ints, trust: int,
+    limit: float,
+) -> int:  # fmt: skip
+    """Take the rows of all routes through their stems, route by route: rows `ends[r]` to `ends[r + 1]` through steps
+    `firsts[r]` to `firsts[r + 1]`. The rest is as in `join`.
+
+    Returns the rows written; those of route r are `bounds[r]` to `bounds[r + 1]`. Done once `place[AT_ROUTE]` is the
+    number of routes; until then `out` was full.
+    """
+    routes, room, written = ends.shape[0] - 1, out.shape[0], 0
+    route = place[AT_ROUTE]
+    bounds[: route + 1] = 0
+    while route < routes:
+        rows, first, last = ends[route + 1] - ends[route], firsts[route], firsts[route + 1]
+        if rows > 0 and last > first:
+            if written == room:
+                break
+            if place[UNDER_WAY] == 0:
+                stack[:, :] = 0
+                place[UNDER_WAY] = 1
+            written += join(
+                partial[ends[route] : ends[route + 1]], steps[first:last], runs, pairs, adds, out[written:],
+                cursors[route], blocks, candidates, living, stack, tallies[first:last], trust, limit,
+            )  # fmt: skip
+            if cursors[route, AT_STEP] >= 0:
+                break
+        place[UNDER_WAY] = 0
+        route += 1
+        bounds[route] = written
+    bounds[route + 1 :] = written
+    place[AT_ROUTE] = route
+    return written

@@ -1,0 +1,104 @@
+"""Checks on candidates: predicates between inputs, and hashed keys that are equal though their values are not.
+
+Invariant: a residual that raises is put off until all others have judged; it raises only for a combination that passes
+all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.errors import PredicateError
+from thalweg.execute.shape import Shape
+from thalweg.language.query import Column
+
+Ints = NDArray[np.int64]
+Values = Callable[[Ints, Column], pa.Array]
+"""The values of a column for candidates."""
+
+
+class Residuals:
+    """The checks of one query. `values` reads the columns of candidates."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self._everyone = frozenset(range(len(shape.aliases)))
+
+    def settle(
+        self, residuals: Sequence[int], bound: frozenset[int], chunk: Ints, values: Values, deferred: set[int]
+    ) -> NDArray[np.bool_]:
+        """Which candidates the residuals that are due let pass; those that raise are added to `deferred`."""
+        keep = self._same(bound, chunk, values)
+        for r in residuals:
+            alive = np.flatnonzero(keep)
+            if not len(alive):
+                break
+            try:
+                holds = self._holds(r, _picked(chunk, alive), values)
+            except PredicateError:
+                raise
+            except Exception:
+                deferred.add(r)
+                continue
+            keep[alive] = holds
+        return keep
+
+    def finish(self, chunk: Ints, values: Values, deferred: set[int]) -> Ints:
+        """The results among combinations of all inputs."""
+        if self.shape.hashed:
+            chunk = _kept(chunk, self._same(self._everyone, chunk, values))
+        for r in sorted(deferred):
+            if not len(chunk):
+                break
+            try:
+                holds = self._holds(r, chunk, values)
+            except PredicateError:
+                raise
+            except Exception as error:
+                raise PredicateError(
+                    f"predicate '{self.shape.residuals[r].text}' raised {type(error).__name__}: {error}",
+                    hint="the pair passes all other predicates; guard this one or let it return None",
+                ) from error
+            chunk = _kept(chunk, holds)
+        return chunk
+
+    def _holds(self, r: int, chunk: Ints, values: Values) -> NDArray[np.bool_]:
+        residual = self.shape.residuals[r]
+        assert residual.evaluate is not None
+        held = residual.evaluate({c: values(chunk, c) for c in residual.columns})
+        if isinstance(held, pa.ChunkedArray):
+            held = held.combine_chunks()
+        if not isinstance(held, pa.Array) or len(held) != len(chunk):
+            raise PredicateError(
+                f"predicate '{residual.text}' was given {len(chunk)} pairs and returned no array of as many verdicts",
+                hint="a predicate between inputs returns one boolean for each pair it gets",
+            )
+        return np.asarray(held.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+
+    def _same(self, bound: frozenset[int], chunk: Ints, values: Values) -> NDArray[np.bool_]:
+        """Candidates whose hashed keys have equal values too."""
+        keep = np.ones(len(chunk), np.bool_)
+        for c in self.shape.hashed:
+            coder = self.shape.coders[c]
+            holders = [i for i in sorted(bound) if c in self.shape.key_columns[i]]
+            alive = np.flatnonzero(keep)
+            if len(holders) < 2 or not len(alive):
+                continue
+            some = _picked(chunk, alive)
+            names = [Column(self.shape.aliases[i], self.shape.key_columns[i][c][0]) for i in holders]
+            reference = values(some, names[0])
+            for name in names[1:]:
+                keep[alive] &= coder.same(reference, values(some, name))
+        return keep
+
+
+def _picked(chunk: Ints, rows: Ints) -> Ints:
+    return chunk if len(rows) == len(chunk) else chunk.take(rows, axis=0)
+
+
+def _kept(chunk: Ints, keep: NDArray[np.bool_]) -> Ints:
+    return chunk if keep.all() else chunk.compress(keep, axis=0)

@@ -1,0 +1,137 @@
+"""Stems as operators: partial results of all routes go through a leg of stems each, in one call of the kernel.
+
+What the kernel has to know of the stems (addresses, runs) is put together once for each stem and access pattern, not for
+each route, and kept for as long as no stem changes. Buffers have a fixed size: what a leg returns goes all the way before
+it is asked for more, so an explosion of results needs no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.execute.arrival import Arrival
+from thalweg.execute.kernels import routes
+from thalweg.execute.operators.residual import Residuals
+from thalweg.execute.routetable import Layer
+from thalweg.execute.shape import Shape
+from thalweg.language.query import Column
+from thalweg.plan.layout import Pattern
+from thalweg.state import kernels
+from thalweg.state.columns import take
+from thalweg.state.stem import Stem, StemView
+
+Ints = NDArray[np.int64]
+TRUST = 1024
+"""Units of work before rows are first held against the limit of their ruster."""
+BUFFER = 1 << 14
+"""Partial results that one layer hands on at a time."""
+
+
+class Stems:
+    """The stems of one query."""
+
+    def __init__(self, shape: Shape, stems: Sequence[Stem | None], *, buffer: int = BUFFER) -> None:
+        self.shape = shape
+        self.stems = stems
+        self.buffer = buffer
+        self.residuals = Residuals(shape)
+        self._rooms: list[Room] = []
+
+    def stem(self, i: int) -> Stem:
+        stem = self.stems[i]
+        assert stem is not None
+        return stem
+
+    def room(self, depth: int) -> Room:
+        """Where the legs of a layer are joined; layers are nested in each other."""
+        while depth >= len(self._rooms):
+            self._rooms.append(Room(self.buffer, self.shape.width))
+        return self._rooms[depth]
+
+    def column(self, i: int, arrival: Arrival, chunk: Ints, column: Column) -> pa.Array:
+        """The values of a column for partial results of rows of input i."""
+        j = self.shape.number[column.input]
+        rows = np.ascontiguousarray(chunk[:, self.shape.row_column(j)])
+        return take(arrival.columns[column.name], rows) if i == j else self.stem(j).gather(column.name, rows)
+
+    def tables(self, layer: Layer, arrival: Arrival) -> tuple[list[StemView], Ints, Ints, int]:
+        """The views that a layer asks for, a line for each of its steps, the lines of all runs, and the most runs of a view.
+        The lines point into the arrays of the views, which must be held for as long as the lines are used."""
+        views = [self._view(target, pattern, arrival) for target, pattern in layer.views]
+        if layer.ready is not None and all(a is b for a, b in zip(views, layer.ready[0], strict=True)):
+            return layer.ready
+        where, run, most = [], 0, 0
+        for view in views:
+            count = len(view.runs)
+            where.append((*view.where, run, run + count))
+            run, most = run + count, max(most, count)
+        runs = views[0].runs if len(views) == 1 else np.concatenate([v.runs for v in views])
+        lines = np.concatenate([np.array(where, np.int64).take(layer.view, axis=0), layer.lines], axis=1)
+        layer.ready = views, lines, runs, most
+        return layer.ready
+
+    def _view(self, target: int, pattern: Pattern, arrival: Arrival) -> StemView:
+        return self.stem(target).view(pattern).between(arrival.newest, arrival.expiry)
+
+
+class Room:
+    """Buffers of one layer: what comes out, and the blocks in which rows go from stem to stem."""
+
+    def __init__(self, buffer: int, width: int) -> None:
+        self.out = np.empty((buffer, width), np.int64)
+        self.blocks = np.empty((0, kernels.AHEAD, width), np.int64)
+        self.candidates = np.empty((0, kernels.AHEAD, 0), np.int64)
+        self.living = np.empty((0, kernels.AHEAD), np.int64)
+        self.stack = np.empty((0, kernels.STACK), np.int64)
+
+    def fit(self, steps: int, runs: int) -> None:
+        """Make room for legs of so many steps, each with at most so many runs."""
+        if steps > len(self.blocks) or runs > self.candidates.shape[2]:
+            steps, runs = max(steps, len(self.blocks)), max(2 * runs, self.candidates.shape[2])
+            self.blocks = np.empty((steps, *self.blocks.shape[1:]), np.int64)
+            self.candidates = np.empty((steps, kernels.AHEAD, runs), np.int64)
+            self.living = np.empty((steps, kernels.AHEAD), np.int64)
+            self.stack = np.empty((steps, kernels.STACK), np.int64)
+
+
+class Passage:
+    """Partial results on their way through one layer. Rows `ends[r]` to `ends[r + 1]` take route r."""
+
+    __slots__ = (
+        "_ends", "_held", "_layer", "_limit", "_lines", "_partial", "_place", "_room", "_runs", "_trust", "bounds",
+        "cursors", "tallies",
+    )  # fmt: skip
+
+    def __init__(
+        self, stems: Stems, depth: int, layer: Layer, arrival: Arrival, partial: Ints, ends: Ints, limit: float | None
+    ) -> None:
+        self._layer, self._partial, self._ends = layer, partial, ends
+        self._held, self._lines, self._runs, most = stems.tables(layer, arrival)
+        self._room = stems.room(depth)
+        self._room.fit(layer.longest, most)
+        self._trust, self._limit = (0, 0.0) if limit is None else (TRUST, limit)
+        self._place = np.zeros(routes.PLACE, np.int64)
+        self.cursors = np.zeros((len(ends) - 1, kernels.CURSOR), np.int64)
+        """Where each route stands, and whether its rows were recalled."""
+        self.tallies = np.zeros((len(self._lines), kernels.TALLY), np.int64)
+        """What each step has met."""
+        self.bounds = np.empty(len(ends), np.int64)
+        """Where the rows of each route begin and end in what came out last."""
+
+    def go_on(self) -> Ints:
+        """What comes out of the layer, until the buffer is full. The buffer is used again by the next call."""
+        room, layer = self._room, self._layer
+        written = routes.drive(
+            self._partial, self._ends, layer.firsts, self._lines, self._runs, layer.pairs, layer.adds, room.out,
+            self.bounds, self._place, self.cursors, room.blocks, room.candidates, room.living, room.stack, self.tallies,
+            self._trust, self._limit,
+        )  # fmt: skip
+        return room.out[:written]
+
+    @property
+    def done(self) -> bool:
+        return bool(self._place[routes.AT_ROUTE] == len(self._ends) - 1)

@@ -1,0 +1,205 @@
+"""Routes prepared for travelling together: which filters come when, and which stems are joined in one go.
+
+A route is filters, then legs of stems with filters between them. A leg ends at a filter or where a predicate between
+inputs becomes due; where rows are profiled it is one stem. Rows of several routes go through these layer by layer. A
+route is checked against its pipeline once, when it is first met: on one that is not allowed rows could leave without
+having met every operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.errors import DefinitionError
+from thalweg.execute.shape import Leg, Shape
+from thalweg.plan import Pipeline, Route, Ruster
+from thalweg.plan.layout import Pattern
+from thalweg.state.stem import StemView
+
+Ints = NDArray[np.int64]
+MOST_KNOWN = 1024
+"""Routes, and combinations of them, that are kept prepared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """Filters that rows meet one after another: `operators[route, round]`, -1 where a route has no more of them."""
+
+    operators: Ints
+    common: tuple[int, ...]
+    """The operator of each round where all routes have the same, else -1."""
+
+    @classmethod
+    def of(cls, orders: Sequence[Sequence[int]]) -> Rounds:
+        longest = max(map(len, orders), default=0)
+        operators = np.full((len(orders), longest), -1, np.int64)
+        for line, order in zip(operators, orders, strict=True):
+            line[: len(order)] = order
+        same = (operators == operators[:1]).all(axis=0)
+        return cls(operators, tuple(np.where(same, operators[0], -1).tolist()) if longest else ())
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A leg of one route, and the filters that come behind it."""
+
+    place: int
+    """Of its first stem on the route."""
+    bound: frozenset[int]
+    """The inputs bound before it."""
+    operators: tuple[int, ...]
+    leg: Leg
+    filters: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Layer:
+    """The legs that the rows of all routes take next, as tables for one call of the kernel."""
+
+    segments: tuple[Segment | None, ...]
+    """By route; None where a route has come to its end before."""
+    firsts: Ints = field(init=False)
+    """Where the steps of each route begin and end."""
+    routes: Ints = field(init=False)
+    """The route of each step."""
+    operators: Ints = field(init=False)
+    """The operator of each step."""
+    lines: Ints = field(init=False)
+    """The columns of each step's line that never change."""
+    views: list[tuple[int, Pattern]] = field(init=False)
+    """Stems and access patterns that are asked for."""
+    view: Ints = field(init=False)
+    """Which of them each step asks for."""
+    ready: tuple[list[StemView], Ints, Ints, int] | None = None
+    """The tables as they were when last used: views, lines, runs, and the most runs of one view."""
+
+    def __post_init__(self) -> None:
+        legs = [(r, s) for r, s in enumerate(self.segments) if s is not None]
+        steps = [(r, op, step) for r, s in legs for op, step in zip(s.operators, s.leg.steps, strict=True)]
+        self.routes = np.array([r for r, _, _ in steps], np.int64)
+        self.operators = np.array([op for _, op, _ in steps], np.int64)
+        lengths = [0 if s is None else len(s.operators) for s in self.segments]
+        self.firsts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        asked = [(step.target, step.pattern) for _, _, step in steps]
+        self.views = list(dict.fromkeys(asked))
+        number = {view: k for k, view in enumerate(self.views)}
+        self.view = np.array([number[view] for view in asked], np.int64)
+        self.pairs = np.concatenate([s.leg.pairs for _, s in legs])
+        self.adds = np.concatenate([s.leg.adds for _, s in legs])
+        ends, pair, add = [], 0, 0
+        for _, s in legs:
+            shift = np.array([pair, pair, add, add], np.int64)
+            ends += [(*(np.array(e) + shift), step.number) for e, step in zip(s.leg.ends, s.leg.steps, strict=True)]
+            pair, add = pair + len(s.leg.pairs), add + len(s.leg.adds)
+        self.lines = np.array(ends, np.int64)
+        self.longest = max(lengths)
+        self.met = list(dict.fromkeys(op for _, op, _ in steps))
+        """The operators that are met, each once."""
+        self.going = np.array([r for r, _ in legs], np.int64)
+        """The routes that have not come to their end, and the last step of each."""
+        self.lasts = self.firsts[self.going + 1] - 1
+        self.rounds = Rounds.of([() if s is None else s.filters for s in self.segments])
+
+    @cached_property
+    def checks(self) -> list[tuple[tuple[int, ...], frozenset[int], NDArray[np.bool_]]]:
+        """Residuals that are due at the end of the legs, the inputs bound by then, and the routes for which."""
+        found: dict[tuple[tuple[int, ...], frozenset[int]], NDArray[np.bool_]] = {}
+        for r, s in enumerate(self.segments):
+            if s is not None and s.leg.steps[-1].residuals:
+                last = s.leg.steps[-1]
+                found.setdefault((last.residuals, last.bound), np.zeros(len(self.segments), np.bool_))[r] = True
+        return [(residuals, bound, mine) for (residuals, bound), mine in found.items()]
+
+
+@dataclass(frozen=True, eq=False)
+class RouteTable:
+    """Several routes of one pipeline, prepared."""
+
+    routes: tuple[Route, ...]
+    ahead: Rounds
+    """The filters before any stem."""
+    layers: tuple[Layer, ...]
+    over: tuple[NDArray[np.bool_] | bool, ...]
+    """The routes that end before any layer, then those that end with each of them; or whether all do or none does."""
+
+
+class RouteTables:
+    """Prepares the routes of one pipeline, and remembers."""
+
+    def __init__(self, pipeline: Pipeline, shape: Shape | None = None, number: int = 0) -> None:
+        self.pipeline = pipeline
+        self.shape = shape
+        self.number = number
+        self.first = sum(op.kind == "filter" for op in pipeline.operators) if shape is not None else len(pipeline)
+        """The first stem: filters come first in a pipeline."""
+        self._parts: dict[tuple[Route, bool], tuple[tuple[int, ...], tuple[Segment, ...]]] = {}
+        self._known: dict[tuple[tuple[Route, ...], bool], RouteTable] = {}
+        self._latest: tuple[tuple[Route, ...], RouteTable] | None = None
+
+    def of(self, ruster: Ruster) -> RouteTable:
+        """The routes of a ruster."""
+        routes, single = ruster.routes, ruster.purpose == "profile"
+        if self._latest is not None and self._latest[0] is routes:
+            return self._latest[1]
+        table = self._known.get((routes, single))
+        if table is None:
+            table = self._make([self._part(route, single) for route in routes], routes)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[routes, single] = table
+        if len(routes) > 1:
+            self._latest = routes, table
+        return table
+
+    def _make(
+        self, parts: Sequence[tuple[tuple[int, ...], tuple[Segment, ...]]], routes: tuple[Route, ...]
+    ) -> RouteTable:
+        deepest = max(len(segments) for _, segments in parts)
+        layers = [Layer(tuple(s[d] if d < len(s) else None for _, s in parts)) for d in range(deepest)]
+        ends = [np.array([len(s) == d for _, s in parts]) for d in range(deepest + 1)]
+        over = tuple(True if d == deepest else e if e.any() else False for d, e in enumerate(ends))
+        return RouteTable(routes, Rounds.of([ahead for ahead, _ in parts]), tuple(layers), over)
+
+    def _part(self, route: Route, single: bool) -> tuple[tuple[int, ...], tuple[Segment, ...]]:
+        part = self._parts.get((route, single))
+        if part is None:
+            if not self.pipeline.allows(route):
+                raise DefinitionError(
+                    f"the route {route.operators} is not allowed for tuples of '{self.pipeline.stream}'",
+                    hint="a policy must name every operator once, each when it is eligible: "
+                    f"{self.pipeline.written.operators} is the written order",
+                )
+            if len(self._parts) >= MOST_KNOWN:
+                self._parts.clear()
+            part = self._parts[route, single] = self._cut(route.operators, single)
+        return part
+
+    def _cut(self, route: tuple[int, ...], single: bool) -> tuple[tuple[int, ...], tuple[Segment, ...]]:
+        """The filters ahead, and the segments."""
+        at = self._filters(route, 0)
+        ahead, segments, bound = route[:at], list[Segment](), frozenset([self.number])
+        while at < len(route):
+            assert self.shape is not None
+            stems = list[int]()
+            for op in route[at:]:
+                if op < self.first:
+                    break
+                stems.append(op)
+            others = self.shape.others(self.number)
+            leg = self.shape.leg(bound, tuple(others[op - self.first] for op in stems), single)
+            end = at + len(leg.steps)
+            after = self._filters(route, end)
+            segments.append(Segment(at, bound, route[at:end], leg, route[end:after]))
+            at, bound = after, leg.steps[-1].bound
+        return ahead, tuple(segments)
+
+    def _filters(self, route: tuple[int, ...], at: int) -> int:
+        """Where the filters that begin at a place end."""
+        while at < len(route) and route[at] < self.first:
+            at += 1
+        return at

@@ -1,0 +1,76 @@
+"""A trip: one ruster under way, what it has met so far, and the journey that is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.contract.visits import BUCKETS, COUNTED, HASHES, ROWS_IN, ROWS_OUT, SURVIVORS, WORK, Journey, Trial, Visit
+from thalweg.execute.arrival import Arrival
+from thalweg.execute.routetable import RouteTable
+from thalweg.plan import Ruster
+
+Ints = NDArray[np.int64]
+Pending = dict[int, dict[int, Exception]]
+"""Errors that nothing has forgiven yet, by row and operator."""
+
+
+@dataclass(slots=True, eq=False)
+class Trip:
+    """One ruster under way."""
+
+    arrival: Arrival
+    ruster: Ruster
+    table: RouteTable
+    pending: Pending
+    counts: Ints
+    """By route, operator, and what is counted."""
+    seconds: list[float]
+    extra: list[int]
+    extra_seconds: list[float]
+    deferred: set[int] = field(default_factory=set)
+    """Residuals that raised: they judge when all else has."""
+    dropped: NDArray[np.int16] | None = None
+    passed: NDArray[np.int8] | None = None
+    matches: Ints | None = None
+    numbers: Ints | None = None
+    """Row numbers of profiled rows, ascending."""
+    trials: list[Trial] = field(default_factory=list)
+    entries: float = 0.0
+    """Rows entered in indexes for the trials."""
+    begun: Ints | None = None
+    """Rows of each route that were joined before the rest was recalled, if any was."""
+    sampled: set[int] = field(default_factory=set)
+    """Layers at which partial results have been sampled."""
+
+    @classmethod
+    def begin(cls, arrival: Arrival, ruster: Ruster, table: RouteTable, pending: Pending, operators: int) -> Trip:
+        counts = np.zeros((len(table.routes), operators, COUNTED), np.int64)
+        return cls(arrival, ruster, table, pending, counts, [0.0] * operators, [0] * operators, [0.0] * operators)
+
+    def journey(self, rest: Ints | None, first: int) -> Journey:
+        """What is told in the end. `rest` are the rows of each route that were recalled; stems begin at `first`."""
+        ruster, counts = self.ruster, self.counts
+        total = (counts[0] if len(counts) == 1 else counts.sum(axis=0)).tolist()
+        visits = []
+        for op in ruster.route.operators:
+            met = total[op]
+            if met[ROWS_IN] or self.extra[op]:
+                visits.append(
+                    Visit(
+                        op, met[ROWS_IN], met[ROWS_OUT], self.seconds[op], self.extra[op], self.extra_seconds[op],
+                        met[SURVIVORS] if op >= first else None, met[WORK], met[BUCKETS], met[HASHES],
+                    )
+                )  # fmt: skip
+        if len(counts) == 1 or ruster.ids is None:
+            begun = np.array([len(self.arrival.partial if ruster.rows is None else ruster.rows)])
+        else:
+            begun = np.bincount(ruster.ids, minlength=len(counts))
+        if rest is not None:
+            begun = begun - rest
+        return Journey(
+            ruster, int(begun.sum()), tuple(visits), self.passed, self.matches, tuple(self.trials), rest is not None,
+            self.entries, self.dropped, counts, begun,
+        )  # fmt: skip
