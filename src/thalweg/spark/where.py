@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType, NumericType, StringType, StructField, St
 from thalweg import optimize
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.language.predicate import Predicate, as_predicate
-from thalweg.language.safety import may_raise
+from thalweg.language.scalar.safety import may_raise
 from thalweg.plan import Operator, Pipeline
 from thalweg.spark.board import METRIC, Entry, board
 from thalweg.spark.control import CONF, Control, default_folder
