@@ -37,8 +37,6 @@ class History:
         self.events: deque[Told] = deque(maxlen=EVENTS)
         self.kinds: Counter[str] = Counter()
         """How often each kind of decision was taken."""
-        self.reorders = 0
-        """Decisions that changed a plan."""
         self.batches = 0
         """Micro-batches."""
         self.heard = 0
@@ -73,7 +71,6 @@ class History:
     def tell(self, told: Told) -> None:
         self.events.append(told)
         self.kinds[told.event.kind] += 1
-        self.reorders += told.event.change is not None
 
     def reports(self, *stages: Stage, since: int = 0) -> list[TaskReport]:
         """Reports of these stages that are still kept, after the one heard as number `since`."""
