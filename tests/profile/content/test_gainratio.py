@@ -48,8 +48,10 @@ def test_chance_is_what_a_meaningless_attribute_gets():
         taken = np.bincount(part, minlength=24).astype(float)
         passed = np.bincount(part[bits], minlength=24).astype(float)
         ratios.append(float(gain_ratio(taken, passed)))
-        chances.append(float(by_chance(taken)))
-    assert np.mean(ratios) == pytest.approx(np.mean(chances), rel=0.25)
+        chances.append([float(x) for x in by_chance(taken)])
+    chance, error = np.mean(chances, axis=0)
+    assert np.mean(ratios) == pytest.approx(chance, rel=0.25)
+    assert np.std(ratios) == pytest.approx(error, rel=0.25)
 
 
 def test_nothing_is_gained_from_one_part_or_a_sure_operator():

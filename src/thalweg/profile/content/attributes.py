@@ -110,6 +110,13 @@ class Attributes:
             out[:, j] = self.column(batch, j)
         return out
 
+    def lines(self, batch: pa.RecordBatch, wanted: list[int]) -> Values:
+        """Some attributes of a batch, a line for each."""
+        out = np.empty((len(wanted), batch.num_rows), np.float32)
+        for k, j in enumerate(wanted):
+            out[k] = self.column(batch, j)
+        return out
+
     def column(self, batch: pa.RecordBatch, j: int) -> Values:
         """One attribute of a batch; NaN where it is null."""
         array = batch.column(self.names[j])

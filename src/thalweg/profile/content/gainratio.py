@@ -52,13 +52,16 @@ def gain_ratio(taken: Counts, passed: Counts) -> NDArray[np.float64]:
     return np.where(split > 0, gain(taken, passed) / np.where(split > 0, split, 1.0), 0.0)
 
 
-def by_chance(taken: Counts) -> NDArray[np.float64]:
-    """The gain ratio that an attribute of no meaning reaches on average, because samples are small: each further
-    occupied partition adds 1 / (2 ln 2 |R|) bits."""
-    occupied = (taken > 0).sum(axis=-1)
-    split = split_information(taken)
-    bits = np.maximum(occupied - 1, 0) / (2 * np.log(2) * np.maximum(taken.sum(axis=-1), 1.0))
-    return np.where(split > 0, bits / np.where(split > 0, split, 1.0), 0.0)
+def by_chance(taken: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The gain ratio that an attribute of no meaning reaches on a sample of this size, and its standard error: |R| times
+    the gain in nats is half a chi-squared variable with a degree of freedom for each further occupied partition."""
+    freedom, split = _freedom(taken), split_information(taken)
+    nats = np.where(split > 0, 2 * np.log(2) * np.maximum(taken.sum(axis=-1), 1.0) * split, 1.0)
+    return freedom / nats, np.sqrt(2 * freedom) / nats
+
+
+def _freedom(taken: Counts) -> NDArray[np.float64]:
+    return np.asarray(np.maximum((taken > 0).sum(axis=-1) - 1.0, 0.0))
 
 
 def variance_share(taken: Counts, total: Counts, squares: Counts) -> NDArray[np.float64]:
@@ -74,7 +77,7 @@ def variance_share(taken: Counts, total: Counts, squares: Counts) -> NDArray[np.
     return np.where(whole > 1e-12, between / np.where(whole > 1e-12, whole, 1.0), 0.0)
 
 
-def variance_by_chance(taken: Counts) -> NDArray[np.float64]:
-    """The share of the variance that an attribute of no meaning reaches on average."""
-    occupied = (taken > 0).sum(axis=-1)
-    return np.asarray(np.maximum(occupied - 1, 0) / np.maximum(taken.sum(axis=-1) - 1, 1.0))
+def variance_by_chance(taken: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The share of the variance that an attribute of no meaning reaches, and its standard error."""
+    freedom, rows = _freedom(taken), np.maximum(taken.sum(axis=-1) - 1, 1.0)
+    return freedom / rows, np.sqrt(2 * freedom) / rows

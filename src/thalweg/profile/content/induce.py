@@ -21,12 +21,13 @@ from thalweg.plan.tree import Comparison, Tree
 from thalweg.profile.content.attributes import Values
 
 Floats = NDArray[np.float64]
-COARSE = 16
-"""Bounds of an ordered attribute that are tried before looking closer."""
+LEAF = 8
+"""Tuples behind a leaf, at least, where a tree is to hold for more than its sample."""
 CHANCE = 0.05
 """How often a split may be found that is none, where splits have a price."""
-MOST_WORDS = 32
-"""Values of a category that are tried for equality: the most frequent."""
+MOST_BOUNDS = 32
+"""Values of an attribute that are compared with: the most frequent of a category; of an ordered one half of them spaced
+evenly, and then those around the best."""
 
 
 @dataclass(eq=False)
@@ -141,8 +142,8 @@ def _cut(
         return bits - _impurity(left) - _impurity(whole - left)
 
     tried, step = at, 1
-    if len(at) > 2 * COARSE:
-        step = -(-len(at) // COARSE)
+    if len(at) > MOST_BOUNDS:
+        step = -(-2 * len(at) // MOST_BOUNDS)
         middle = step // 2 + int(gains(at[step // 2 :: step]).argmax()) * step
         tried = at[max(0, middle - step) : middle + step + 1]
     found = gains(tried)
@@ -158,7 +159,7 @@ def _equal(
     """The best value of a category against all others."""
     words, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, equal_nan=True)
     fit = np.flatnonzero((counts >= least) & (len(x) - counts >= least) & ~np.isnan(words))
-    fit = fit[np.argsort(-counts[fit], kind="stable")][:MOST_WORDS]
+    fit = fit[np.argsort(-counts[fit], kind="stable")][:MOST_BOUNDS]
     if not len(fit):
         return 0, 0.0, None
     sums = np.zeros((len(words), mine.shape[1]))

@@ -1,33 +1,34 @@
-"""Pairs of attributes as further attributes (beyond content-based routing, which looks at single ones).
+"""Content: single attributes and, if asked for, pairs of them, cut into partitions.
 
-What only two attributes together tell, such as a corner of their plane, no single one does. Numbers from `len(attributes)`
-on stand for the pairs in order; a pair's partition is a coarse cell of the grid of its members' partitions, so that pairs
-have no more partitions than single attributes. Without pairs this is a plain view of attributes and partitions.
+What only two attributes together tell, such as a corner of their plane, no single one does: pairs go beyond content-based
+routing. Numbers from `len(attributes)` on stand for the pairs in order; a pair's partition is a coarse cell of the grid of
+its members' partitions, so that a pair has no more partitions than a single attribute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 from math import isqrt
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.profile.content.attributes import Attributes, Values
 from thalweg.profile.content.partitions import Partitions
 
+Parts = NDArray[np.int64]
+
 
 class Content:
-    """Single attributes and, if asked for, pairs of them.
+    """Attributes with their partitions.
 
-    >>> import pyarrow as pa
     >>> attributes, partitions = Attributes(), Partitions(24)
     >>> values = attributes.look(pa.record_batch({"a": [0, 10, 0, 10], "b": [0, 0, 10, 10]}))
     >>> _ = partitions.widen(values, attributes.category)
     >>> content = Content(attributes, partitions, pairs=True)
-    >>> len(content), content.name(2), content.parts(lambda j: values[:, j], 2).tolist()
-    (3, 'a & b', [0, 20, 4, 24])
+    >>> len(content), content.name(2), content.parts(values, [2]).tolist()
+    (3, 'a & b', [[0, 20, 4, 24]])
     """
 
     def __init__(self, attributes: Attributes, partitions: Partitions, pairs: bool) -> None:
@@ -57,22 +58,36 @@ class Content:
         """The numbers whose partitions mean something else once those of some attributes do."""
         return [j for j in range(len(self)) if any(m in changed for m in self.members(j))]
 
-    def parts(self, column: Callable[[int], Values], j: int) -> NDArray[np.int64]:
-        category, d = self.attributes.category, self.partitions.d
-        each = [self.partitions.parts(column(m), m, category[m]) for m in self.members(j)]
-        if len(each) == 1:
-            return each[0]
-        rows, columns = (np.minimum(p, d - 1) * self._grid // d for p in each)
-        return np.asarray(rows * self._grid + columns)
+    def parts(self, values: Values, wanted: list[int]) -> Parts:
+        """A line of partitions for each wanted number, of rows with all attributes."""
+        return self._cut(np.ascontiguousarray(values.T), list(range(len(self.attributes))), wanted)
+
+    def parts_of(self, batch: pa.RecordBatch, wanted: list[int]) -> Parts:
+        """The same for a batch; reads only the columns that are needed."""
+        used = sorted({m for j in wanted for m in self.members(j)})
+        return self._cut(self.attributes.lines(batch, used), used, wanted)
+
+    def _cut(self, lines: Values, used: list[int], wanted: list[int]) -> Parts:
+        from thalweg.profile.content import kernels
+
+        at = {m: k for k, m in enumerate(used)}
+        members = np.full((len(wanted), 2), -1, np.int64)
+        for k, j in enumerate(wanted):
+            for place, m in enumerate(self.members(j)):
+                members[k, place] = at[m]
+        low, scale = self.partitions.cuts(used, self.attributes.category)
+        out = np.empty((len(wanted), lines.shape[1]), np.int64)
+        kernels.parts(lines, members, low, scale, self.partitions.d, self._grid, out)
+        return out
 
     def describe(self, j: int, part: int) -> str:
         """A part as a reader knows it."""
         members = self.members(j)
         if len(members) == 1:
             return self.partitions.describe(j, part, self.attributes)
-        # Equal cells of both grids: told by the first partition of each.
+        # Equal cells of both grids, named by the first partition of each.
         d = self.partitions.d
         cells = divmod(part, self._grid)
         firsts = [-(-cell * d // self._grid) for cell in cells]
-        told = zip(members, firsts, strict=True)
-        return " & ".join(f"about {self.partitions.describe(m, p, self.attributes)}" for m, p in told)
+        named = zip(members, firsts, strict=True)
+        return " & ".join(f"about {self.partitions.describe(m, p, self.attributes)}" for m, p in named)

@@ -1,11 +1,12 @@
 """Partitions: the values of an attribute in d parts, by hash if discrete, by running range if continuous (CBR 4.1).
 
-Part d, one more, holds nulls. A range follows the least and the greatest value seen; when a value falls outside, the
-range grows by half its width beyond need and the parts mean something else: `widen` says for which attributes.
+Part d, one more, holds nulls. A range follows the least and the greatest value seen. When a value falls outside, the
+range grows by half its width more than it must, and the parts change their meaning: `widen` says for which attributes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 from thalweg.profile.content.attributes import Attributes, Values
 
+Floats = NDArray[np.float64]
 PARTS = 24
+"""The paper's d (table 2)."""
 
 
 class Partitions:
@@ -53,18 +56,25 @@ class Partitions:
             changed.append(j)
         return changed
 
+    def cuts(self, attributes: list[int], category: Mapping[int, bool] | Sequence[bool]) -> tuple[Floats, Floats]:
+        """For each attribute the least value and the parts per unit; categories, which are hashed, have -1 parts."""
+        low, scale = np.zeros(len(attributes)), np.zeros(len(attributes))
+        for k, j in enumerate(attributes):
+            least, most = self.low[j], self.high[j]
+            if category[j]:
+                scale[k] = -1.0
+            elif least is not None and most is not None and most > least:
+                low[k], scale[k] = least, self.d / (most - least)
+        return low, scale
+
     def parts(self, column: Values, j: int, category: bool) -> NDArray[np.int64]:
-        known = np.isfinite(column)
-        safe = np.where(known, column, 0).astype(np.float64)
-        if category:
-            part = (safe * 0.6180339887498949 % 1.0 * self.d).astype(np.int64)
-        else:
-            low, high = self.low[j], self.high[j]
-            if low is None or high is None or high <= low:
-                part = np.zeros(len(column), np.int64)
-            else:
-                part = np.clip((safe - low) * (self.d / (high - low)), 0, self.d - 1).astype(np.int64)
-        return np.where(known, part, self.d)
+        """The part of each value of one attribute."""
+        from thalweg.profile.content import kernels
+
+        low, scale = self.cuts([j], {j: category})
+        out = np.empty((1, len(column)), np.int64)
+        kernels.parts(column[None, :], np.array([[0, -1]]), low, scale, self.d, 1, out)
+        return np.asarray(out[0])
 
     def describe(self, j: int, part: int, attributes: Attributes) -> str:
         """A part as a reader knows it."""
