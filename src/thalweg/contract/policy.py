@@ -60,8 +60,8 @@ class Resting(Protocol):
 
     @property
     def rest(self) -> int:
-        """For how many batches the last rusters may be used again. The policy is told of all of them together, and at
-        once if rows are recalled."""
+        """For how many batches the policy need not be asked: the last rusters are used again or, where those were split
+        by row, `assign` classifies. The policy is told of all of them together, and at once if rows are recalled."""
         ...
 
 

@@ -1,8 +1,9 @@
 """Dispatch: between one policy and the fabric. Asks for routes, sends scouts ahead, tells what came of it.
 
-A policy that rests is not asked: batches travel as the last one did, and it hears about several together, at once if
-rows were recalled. While routes are pinned, the policy neither decides nor learns. Invariant: nothing here reads the
-data, and every visit is told exactly once and in order, whether or not a snapshot was taken in between.
+A policy that rests is not asked: batches travel as the last one did, classified row by row where it has classes, and it
+hears about several together, at once if rows were recalled. While routes are pinned, the policy neither decides nor
+learns. Invariant: nothing here reads the data, and every visit is told exactly once and in order, whether or not a
+snapshot was taken in between.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ class Dispatch:
         if self.by_class and isinstance(self.policy, Classifying):
             return self.policy.assign(batch)
         return [Ruster(None, self.frozen)]
+
+    def again(self, batch: Batch) -> Sequence[Ruster]:
+        """Who travels which way while the policy rests."""
+        split = any(r.rows is not None or r.ids is not None for r in self.rusters)
+        return self.policy.assign(batch) if split and isinstance(self.policy, Classifying) else self.rusters
 
     def scouts(self, rows: int, sent: int) -> int:
         """How many of the rows left go ahead of the others."""
@@ -113,7 +119,8 @@ class Sending:
         and again what is recalled. Returns the lines that passed the filters, in their order."""
         whole, kept = arrival.partial, list[Ints]()
         if self.dispatch.rest:
-            arrival = self.once(arrival, kept, batch, self.dispatch.rusters)
+            rusters = self.dispatch.again(arrival.batch(batch, self.dispatch.pipeline.stream, self.row_column))
+            arrival = self.once(arrival, kept, batch, rusters)
         sent = 0
         while len(arrival.partial):
             wanted = self.dispatch.scouts(len(arrival.partial), sent)
