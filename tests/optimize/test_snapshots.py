@@ -109,7 +109,7 @@ def joins(name: str, how: str, seed: int) -> tuple[list[Any], list[Any]]:
         x, y = x + 1000 * ((first == 0) & poor[0]), y + 1000 * ((first == 1) & poor[1])
         engine.push("s", pa.table({"ts": np.arange(n * rows, (n + 1) * rows), "kind": kind, "x": x, "y": y}))
         engine.advance(n * rows)
-    return [e for p in made for e in p.drain()] + list(engine.drain()), [p.sent for p in made]
+    return [e for p in made for e in p.drain()] + list(engine.events()), [p.sent for p in made]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -110,9 +110,9 @@ def _package(name: str) -> Finding:
 
 def _kernels() -> Finding:
     """Whether compiled kernels can be kept: without a cache each worker compiles them anew."""
-    from thalweg.execute.kernels import join
+    from thalweg.state import kernels
 
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(join.__file__).parent / "__pycache__")
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent / "__pycache__")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

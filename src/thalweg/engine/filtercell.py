@@ -76,6 +76,9 @@ class Tally:
             self.tried[op] += int((passed[:, op] != UNTRIED).sum())
             self.held[op] += int((passed[:, op] == 1).sum())
 
+    def record(self) -> dict[str, Any]:
+        return dict(vars(self))
+
 
 class FilterCell:
     """Filters batches along the routes a policy chooses."""
@@ -121,3 +124,21 @@ class FilterCell:
             return [Ruster(None, self.frozen)]
         assign = getattr(self.policy, "assign", None)
         return assign(batch) if assign is not None else [Ruster(None, self.policy.plan.route)]
+
+    def record(self) -> dict[str, Any]:
+        """What the board hears: the tally, the decisions, the routes in force and why."""
+        told = self.policy.explain()
+        pinned = isinstance(self.frozen, Route)
+        shown = [] if pinned or len(told.routes) < 2 else told.routes
+        return {
+            "tally": self.tally.record(),
+            "events": [e.record() for e in self.events],
+            "route": list(self.frozen if isinstance(self.frozen, Route) else self.policy.plan.route),
+            "version": self.policy.plan.version,
+            "classes": [
+                {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate} for r in shown
+            ],
+            "tree": "" if pinned else told.tree,
+            "why": "frozen" if self.frozen else str(told.why),
+            "to_change": "thaw()" if self.frozen else str(told.to_change or ""),
+        }

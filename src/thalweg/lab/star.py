@@ -90,7 +90,8 @@ def breakdown(star: Star, seed: int) -> dict[str, float]:
     costs = np.ones(star.joins)
     for number, start in enumerate(range(0, len(star.bits), 1000)):
         piece = star.bits[start : start + 1000]
-        attribute = (policy.trial.table if policy.trial else policy.table).attribute
+        trial = policy.learning.trial
+        attribute = (trial.table if trial else policy.table).attribute
         rusters = policy.route(Batch(table.slice(start, 1000), number))
         visits = Visits(number, len(piece), tuple(travel(piece, costs, r) for r in rusters))
         for journey in visits.journeys:
@@ -98,7 +99,7 @@ def breakdown(star: Star, seed: int) -> dict[str, float]:
                 j = attribute[v.operator]
                 chosen = (
                     "profiling"
-                    if journey.ruster.purpose == "explore"
+                    if journey.ruster.purpose == "profile"
                     else "none"
                     if j < 0
                     else "right"

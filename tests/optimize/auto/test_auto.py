@@ -15,9 +15,11 @@ from thalweg.execute.filters import Filter
 from thalweg.lab.simulate import best_order, order_work, run, travel
 from thalweg.optimize.auto.auto import LEARNING_CLASSES, LOSS, PRICING, SEARCH, TEACHING, TUITION, Auto
 from thalweg.optimize.auto.contest import Contest
-from thalweg.optimize.classes.mesh import ClassState, Mesh
+from thalweg.optimize.classes.mesh import Mesh
+from thalweg.optimize.classes.meshclasses import ClassState
 from thalweg.plan import Operator, Pipeline, Route
 from thalweg.plan.tree import Comparison, Tree
+from thalweg.profile.content.classifier import Classifier
 
 
 def correlated(random: np.random.Generator, rows: int, rates: np.ndarray, together: float) -> np.ndarray:
@@ -348,8 +350,8 @@ def test_what_a_new_worker_is_given_is_small_and_enough_to_go_on_by_class() -> N
     assert fresh.plan == policy.plan
     batch = Batch(table.slice(0, 1000))
     for one, two in zip(policy.assign(batch), fresh.assign(batch), strict=True):
-        assert one.route == two.route
-        assert one.rows.tolist() == two.rows.tolist()
+        assert one.routes == two.routes
+        assert one.ids.tolist() == two.ids.tolist()
     rusters = fresh.route(batch)
     fresh.observe(Visits(0, 1000, tuple(travel(bits[:1000], np.full(4, 1e-3), r) for r in rusters)))
     assert len(fresh.plan.routes) > 1
@@ -361,7 +363,7 @@ def test_frozen_classes_keep_their_routes_and_teach_nothing() -> None:
     pipeline = Pipeline("s", (Operator("a"), Operator("b")))
     mesh = Mesh(pipeline, 1)
     mesh.attributes.look(pa.record_batch({"kind": kind[:0]}))
-    mesh.classifier = Tree(test=Comparison(0, 0.5), yes=Tree(0), no=Tree(1))
+    mesh.classifier = Classifier(Tree(test=Comparison(0, 0.5), yes=Tree(0), no=Tree(1)))
     mesh.states = [ClassState(Route(order), np.full(2, 0.5), np.ones(2)) for order in ((1, 0), (0, 1))]
     mesh.settle()
     learned = mesh.snapshot()

@@ -9,7 +9,7 @@ import pytest
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import Visits
 from thalweg.lab.simulate import best_order, run, travel
-from thalweg.optimize.classes.cbr import CBR, LEAST_ROWS
+from thalweg.optimize.classes.cbr import CBR
 from thalweg.plan import Operator, Pipeline, Route, Ruster
 
 TABLE_1 = np.array([[0.32, 0.10, 0.55], [0.31, 0.20, 0.65], [0.27, 0.90, 0.60]])
@@ -28,6 +28,19 @@ def stream(rates: np.ndarray, rows: int, seed: int) -> tuple[np.ndarray, dict[st
     return bits, {"ts": np.arange(rows), **noise, "attrC": label}
 
 
+def routed(rusters: list[Ruster], rows: int) -> list[Route]:
+    """The route of each row of a batch."""
+    routes: list[Route | None] = [None] * rows
+    for ruster in rusters:
+        mine = range(rows) if ruster.rows is None else ruster.rows.tolist()
+        ids = np.zeros(len(mine), int) if ruster.ids is None else ruster.ids
+        for row, k in zip(mine, ids, strict=True):
+            assert routes[row] is None
+            routes[row] = ruster.routes[k]
+    assert None not in routes
+    return routes
+
+
 def drive(policy: CBR, bits: np.ndarray, columns: dict[str, np.ndarray], costs: list[float], batch: int = 1000) -> None:
     table = pa.record_batch(columns)
     for number, start in enumerate(range(0, len(bits), batch)):
@@ -43,19 +56,17 @@ def test_example_3_1_finds_the_orders_of_the_paper():
     assert policy.attributes.names[policy.table.attribute[1]] == "attrC"
     orders = {}
     sample = Batch(pa.record_batch({k: v[:300] for k, v in columns.items()}))
-    for ruster in policy.assign(sample):
-        for row in ruster.rows:
-            orders.setdefault(int(columns["attrC"][row]), set()).add(ruster.route.operators)
+    for row, route in enumerate(routed(policy.assign(sample), 300)):
+        orders.setdefault(int(columns["attrC"][row]), set()).add(route.operators)
     assert orders == {0: {(1, 0, 2)}, 1: {(1, 0, 2)}, 2: {(0, 2, 1)}}
     told = {label: r.operators for label, r in policy.plan.routes.items()}
     assert told == {"attrC 0, 1": (1, 0, 2), "attrC 2": (0, 2, 1)}
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_close_to_knowing(at_once):
+def test_close_to_knowing():
     rates = np.full((4, 4), 0.9) - 0.85 * np.eye(4)
     bits, columns = stream(rates, 80_000, seed=6)
-    done = run("cbr", bits, [1.0] * 4, seed=6, columns=columns, at_once=at_once)
+    done = run("cbr", bits, [1.0] * 4, seed=6, columns=columns)
     late, label = bits[40_000:], columns["attrC"][40_000:]
     knows = sum(best_order(late[label == c], [1.0] * 4)[1] for c in range(4))
     single = best_order(late, [1.0] * 4)[1]
@@ -116,21 +127,19 @@ def test_routing_a_batch_at_once_is_routing_each_row_by_the_rule(seed):
     policy, _, columns = learned(seed)
     assert policy.table.used, "nothing learned: the comparison would be empty"
     batch = Batch(pa.record_batch({k: v[:2000] for k, v in columns.items()}))
-    got = {}
-    for ruster in policy.assign(batch):
-        rows = range(len(batch)) if ruster.rows is None else ruster.rows
-        got |= {int(r): ruster.route.operators for r in rows}
-    table, d = policy.table, policy.parts
-    rates_of = policy._rates(table)
+    got = [route.operators for route in routed(policy.assign(batch), len(batch))]
+    table, learning = policy.table, policy.learning
+    rates_of = learning.rates.of(table)
     for row in range(0, len(batch), 97):
         parts = {}
         for j in table.used:
             value = np.array([columns[policy.attributes.names[j]][row]], np.float32)
-            parts[j] = policy.partitions.parts(value, j, False)
-        place = int(table.place(table.code(parts, d))[0])
+            parts[j] = policy.content.partitions.parts(value, j, False)
+        place = int(table.classes(np.array([parts[j] for j in table.used]))[0])
         rates = [
-            policy.S[op, int(parts[j][0])] if j >= 0 else policy.W[op] for op, j in enumerate(table.attribute)
-        ]  # fmt: skip
+            learning.rates.S[op, int(parts[j][0])] if j >= 0 else learning.rates.W[op]
+            for op, j in enumerate(table.attribute)
+        ]
         assert rates_of[place].tolist() == rates
         assert got[row] == tuple(table.orders[place].tolist())
         cost = policy.costs.per_row
@@ -146,14 +155,17 @@ def test_routing_a_batch_at_once_is_routing_each_row_by_the_rule(seed):
         assert expected(got[row]) * (1 - policy.worthwhile) <= expected(best) + 1e-12
 
 
-def test_small_classes_travel_with_others():
+def test_all_classes_travel_together_each_on_its_own_route():
+    """A class of a single row keeps its route: it costs no ruster of its own."""
     policy, _, columns = learned(21)
     assert len(policy.plan.routes) > 1
-    few = Batch(pa.record_batch({k: v[: LEAST_ROWS - 1] for k, v in columns.items()}))
-    assert len(policy.assign(few)) == 1
-    many = policy.assign(Batch(pa.record_batch({k: v[:3000] for k, v in columns.items()})))
-    assert len(many) > 1
-    assert all(len(r.rows) >= LEAST_ROWS for r in many)
+    for rows in (1, 31, 3000):
+        batch = Batch(pa.record_batch({k: v[:rows] for k, v in columns.items()}))
+        (ruster,) = policy.assign(batch)
+        assert len(ruster.ids) == rows
+        assert ruster.routes is policy.assign(batch)[0].routes, "the fabric prepares for a tuple of routes once"
+        labels = [ruster.labels[k] for k in ruster.ids]
+        assert all(policy.plan.routes[label] == ruster.routes[k] for label, k in zip(labels, ruster.ids, strict=True))
 
 
 def test_nothing_is_steered_where_there_is_no_choice():
@@ -176,7 +188,7 @@ def test_unknown_columns_change_nothing():
     policy, bits, _ = learned(21)
     batch = Batch(pa.record_batch({"other": np.arange(500)}))
     rusters = policy.route(batch)
-    assert sorted(int(i) for r in rusters for i in (range(500) if r.rows is None else r.rows)) == list(range(500))
+    assert len(routed(rusters, 500)) == 500
     policy.observe(Visits(0, 500, tuple(travel(bits[:500], np.ones(4), r) for r in rusters)))
 
 

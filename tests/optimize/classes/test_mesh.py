@@ -16,7 +16,7 @@ from thalweg.contract.batch import Batch
 from thalweg.contract.visits import Visits
 from thalweg.lab.simulate import best_order, run, travel
 from thalweg.optimize.classes import meshfind
-from thalweg.optimize.classes.mesh import LATER, Mesh
+from thalweg.optimize.classes.mesh import Mesh
 from thalweg.optimize.classes.meshfind import find
 from thalweg.optimize.classes.meshsearch import STARTS
 from thalweg.plan import Operator, Pipeline, Route
@@ -65,7 +65,7 @@ def test_classes_of_two_attributes_are_found(strategy, start):
     late = sum(work[15:])
     assert late < 1.12 * class_oracle(bits[15_000:], label[15_000:])
     assert late < 0.9 * best_order(bits[15_000:], [1.0] * 3)[1]
-    assert {policy.attributes.names[j] for j in policy.classifier.attributes()} == {"a", "b"}
+    assert {policy.attributes.names[j] for j in policy.classifier.used} == {"a", "b"}
     assert len(policy.plan.routes) == 2
 
 
@@ -124,7 +124,7 @@ def test_a_drift_that_changes_no_order_is_told_once_and_samples_grow_again():
     drifts = [e.tuples for e in policy.drain() if e.kind == "drift"]
     assert 1 <= len(drifts) <= 4
     assert 30_000 < drifts[0] <= 33_000
-    assert len(policy.reservoir) > 150
+    assert len(policy.sampling) > 150
 
 
 def test_every_search_is_an_event_with_costs_and_tree():
@@ -165,7 +165,7 @@ def test_uncertain_content_is_no_trouble():
     nulls = pa.record_batch(
         {"ts": [1, 2], "a": pa.array([None, 0.1]), "b": [0.1, 0.1], "word": pa.array([None, "red"])}
     )
-    assert sum(len(r.rows) for r in policy.assign(Batch(nulls))) == 2
+    assert sum(len(r.ids) for r in policy.assign(Batch(nulls))) == 2
     other = policy.route(Batch(pa.record_batch({"z": np.arange(50)})))
     assert sum(50 if r.rows is None else len(r.rows) for r in other) == 50
 
@@ -213,7 +213,7 @@ def test_the_wheel_turns_to_the_operator_that_drops_more():
     bits = np.random.default_rng(12).random((40_000, 2)) < [0.95, 0.4]
     first = []
     for number, start in enumerate(range(0, 40_000, 400)):
-        rusters = policy._rusters(None, None, 400, draw=True)
+        rusters = policy.work(Batch(pa.record_batch({"x": np.zeros(400)})), None)
         first.append(rusters[0].route.operators[0])
         policy.observe(Visits(number, 400, tuple(travel(bits[start : start + 400], np.ones(2), r) for r in rusters)))
     assert 0 in first[:20], "equal slices to begin with"
@@ -241,18 +241,24 @@ def test_uncertain_routes_conform(check):
     check()
 
 
-def test_a_class_of_few_rows_travels_with_the_largest():
+def test_a_class_of_few_rows_has_its_own_route():
+    """Rows of all classes travel together, so that a class of one row costs no ruster."""
     bits, label, columns = squares(30_000, seed=3)
     policy = Mesh(pipeline(3), seed=3)
     drive(policy, bits, columns)
     assert len(policy.plan.routes) == 2
     table = pa.record_batch(columns)
     one, other = (np.flatnonzero(label == k) for k in (0, 1))
-    for few, rusters in ((policy.ruster - 20, 1), (policy.ruster + 20, 2)):
-        rows = np.concatenate([one[:900], other[:few]])  # the tree is wrong about some
-        routed = policy.assign(Batch(table.take(pa.array(rows)), 99))
-        assert len(routed) == rusters
-        assert sum(len(rows) if r.rows is None else len(r.rows) for r in routed) == len(rows)
+    for few in (1, 80, 120):
+        rows = np.concatenate([one[:900], other[:few]])
+        (routed,) = policy.assign(Batch(table.take(pa.array(rows)), 99))
+        assert len(routed.ids) == len(rows)
+        own = [routed.routes[k] for k in routed.ids]
+        share = np.mean(
+            [route == policy.plan.routes[routed.labels[k]] for route, k in zip(own, routed.ids, strict=True)]
+        )
+        assert share == 1
+        assert len({own[r] for r in range(len(rows))}) == 2 or few == 1, "the tree is wrong about some"
 
 
 def test_a_search_beside_execution_ends_in_the_same_classes(monkeypatch):
@@ -283,8 +289,7 @@ def test_a_search_beside_execution_ends_in_the_same_classes(monkeypatch):
         return work, waited, [str(e.why) for e in policy.drain()]
 
     quick = run()
-    assert len(quick[1]) % LATER == 0
-    assert len(quick[1]) >= LATER
+    assert quick[1]
     monkeypatch.setattr(meshfind, "find", slow)
     assert run() == quick
     assert threading.get_ident() not in searched
@@ -306,8 +311,7 @@ def test_a_search_under_way_outlives_its_policy():
     others = [policy, again, pickle.loads(pickle.dumps(policy))]
     for each in others:
         assert each._search is not None
-        for k in range(LATER):
-            step(each, start + 1000 * k)
+        step(each, start)
         assert each._search is None
         assert each.looked > 0
     assert len({(each.looked, str(each.plan.routes)) for each in others}) == 1

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from thalweg.optimize.classes import meshsearch as ms
+from thalweg.optimize.classes.routeprices import Prices
 from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.plan import Operator, Pipeline
 from thalweg.plan.tree import Comparison, Tree
@@ -33,13 +34,17 @@ def instance(seed: int, tuples: int, operators: int) -> ms.Model:
     costs = random.choice([1.0, 2.0, 5.0], operators)
     tree = random_tree(list(range(tuples)), random)
     return ms.Model(
-        RouteSearch(pipeline(operators), costs), tree, bits, test=0.02, overhead=float(random.choice([0.02, 0.1, 0.3]))
+        RouteSearch(pipeline(operators), Prices.of_filters(costs)),
+        tree,
+        bits,
+        test=0.02,
+        overhead=float(random.choice([0.02, 0.1, 0.3])),
     )
 
 
 def plain_cost(model: ms.Model, solution: tuple[int, ...]) -> float:
     """Equation (2), by hand."""
-    costs, n = model.search.costs, len(model.search.costs)
+    costs, n = model.search.prices.costs, len(model.search.prices.costs)
     rows = sum(len(b) for b in model.bits)
     total = 0.0
     for s in set(solution):
@@ -157,7 +162,7 @@ def test_the_route_search_keeps_guards_and_is_exact():
     for _ in range(10):
         bits = (random.random((60, 3)) < random.random(3)).astype(np.int8)
         costs = random.choice([1.0, 3.0], 3)
-        route, total = RouteSearch(guarded, costs).best(bits)
+        route, total = RouteSearch(guarded, Prices.of_filters(costs)).best(bits)
         assert guarded.allows(route)
         allowed = [o for o in permutations(range(3)) if o.index(2) < o.index(0)]
         prices = [sum(_price(row, order, costs) for row in bits) for order in allowed]
@@ -167,7 +172,7 @@ def test_the_route_search_keeps_guards_and_is_exact():
 
 def test_many_operators_are_ordered_greedily():
     bits = (np.random.default_rng(5).random((300, 10)) < np.linspace(0.95, 0.1, 10)).astype(np.int8)
-    route, total = RouteSearch(pipeline(10), np.ones(10)).best(bits)
+    route, total = RouteSearch(pipeline(10), Prices.of_filters(np.ones(10))).best(bits)
     assert route.operators[0] == 9
     assert total == sum(_price(row, route, np.ones(10)) for row in bits)
 

@@ -5,14 +5,13 @@ Each has a NumPy twin in the tests. The work at a stem is that of `join`; `drive
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numba import boolean, float64, int32, int64, njit, types
 from numpy.typing import NDArray
 
-from thalweg.execute.kernels.join import AT_STEP, ROOM, ROWS_IN, ROWS_OUT, TABLES, WORK, Room, Tables, join
-from thalweg.state.kernels.layout import CUBE, MATRIX, VECTOR
+from thalweg.state.kernels import AT_STEP, ROWS_IN, ROWS_OUT, WORK, join
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
@@ -23,9 +22,12 @@ UNDER_WAY: Final = 1
 """1 where that route has begun."""
 PLACE: Final = 2
 
+_matrix = int64[:, ::1]
+_cube = int64[:, :, ::1]
+_vector = int64[::1]
 _ids = int32[::1]
 _read_ids = types.Array(int32, 1, "C", readonly=True)
-_sorted = types.Tuple((VECTOR, VECTOR))  # type: ignore[no-untyped-call]
+_sorted = types.Tuple((_vector, _vector))  # type: ignore[no-untyped-call]
 
 
 @njit(_sorted(_read_ids, int64), cache=True, nogil=True)
@@ -43,7 +45,7 @@ def by_route(ids: Ids, routes: int) -> tuple[Ints, Ints]:
     return order, ends
 
 
-@njit(_sorted(VECTOR, _read_ids, MATRIX, int64, int64), cache=True, nogil=True)
+@njit(_sorted(_vector, _read_ids, _matrix, int64, int64), cache=True, nogil=True)
 def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -> tuple[Ints, Ints]:
     """Rows in the order of the operator that their route has at a place, and where each operator begins and ends; rows
     whose route has none there (-1) come last."""
@@ -62,7 +64,7 @@ def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -
     return order, ends
 
 
-@njit((_read_ids, boolean[::1], VECTOR, CUBE, int64), cache=True, nogil=True)
+@njit((_read_ids, boolean[::1], _vector, _cube, int64), cache=True, nogil=True)
 def tally(ids: Ids, holds: NDArray[np.bool_], weights: Ints, counts: Ints, operator: int) -> None:
     """Count rows in, rows out and work of an operator by route. A row counts `weights[row]` times, if weights are given, but
     is work only once."""
@@ -74,24 +76,14 @@ def tally(ids: Ids, holds: NDArray[np.bool_], weights: Ints, counts: Ints, opera
         counts[route, operator, WORK] += 1
 
 
-class Progress(NamedTuple):
-    """How far a drive is."""
-
-    place: Ints
-    bounds: Ints
-    """Where the rows of each route begin and end in what was written."""
-    cursors: Ints
-    """Where the join of each route stands."""
-    tallies: Ints
-    """What each step has met."""
-
-
-PROGRESS = types.NamedTuple((VECTOR, VECTOR, MATRIX, MATRIX), Progress)  # type: ignore[no-untyped-call]
-
-
-@njit(int64(MATRIX, VECTOR, VECTOR, TABLES, ROOM, MATRIX, PROGRESS, int64, float64), cache=True, nogil=True)
+@njit(
+    int64(_matrix, _vector, _vector, _matrix, _matrix, _matrix, _matrix, _matrix, _vector, _vector, _matrix, _cube, _cube, _matrix,
+          _matrix, _matrix, int64, float64),
+    cache=True, nogil=True,
+)  # fmt: skip
 def drive(
-    partial: Ints, ends: Ints, firsts: Ints, tables: Tables, buffers: Room, out: Ints, progress: Progress, trust: int,
+    partial: Ints, ends: Ints, firsts: Ints, steps: Ints, runs: Ints, pairs: Ints, adds: Ints, out: Ints, bounds: Ints,
+    place: Ints, cursors: Ints, blocks: Ints, candidates: Ints, living: Ints, stack: Ints, tallies: Ints, trust: int,
     limit: float,
 ) -> int:  # fmt: skip
     """Take the rows of all routes through their stems, route by route: rows `ends[r]` to `ends[r + 1]` through steps
@@ -100,8 +92,6 @@ def drive(
     Returns the rows written; those of route r are `bounds[r]` to `bounds[r + 1]`. Done once `place[AT_ROUTE]` is the
     number of routes; until then `out` was full.
     """
-    steps, runs, pairs, adds = tables
-    place, bounds, cursors, tallies = progress
     routes, room, written = ends.shape[0] - 1, out.shape[0], 0
     route = place[AT_ROUTE]
     bounds[: route + 1] = 0
@@ -111,11 +101,11 @@ def drive(
             if written == room:
                 break
             if place[UNDER_WAY] == 0:
-                buffers.stack[:, :] = 0
+                stack[:, :] = 0
                 place[UNDER_WAY] = 1
             written += join(
-                partial[ends[route] : ends[route + 1]], Tables(steps[first:last], runs, pairs, adds), buffers,
-                out[written:], cursors[route], tallies[first:last], trust, limit,
+                partial[ends[route] : ends[route + 1]], steps[first:last], runs, pairs, adds, out[written:],
+                cursors[route], blocks, candidates, living, stack, tallies[first:last], trust, limit,
             )  # fmt: skip
             if cursors[route, AT_STEP] >= 0:
                 break

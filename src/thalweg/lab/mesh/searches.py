@@ -8,6 +8,7 @@ from thalweg.lab import check
 from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Panel, Trial, Value
 from thalweg.lab.mesh.streams import ATTRIBUTES, OPERATORS, PAPER, stream
 from thalweg.optimize.classes.meshsearch import STARTS, Model, ii_qm, opt_qm, sa_qm
+from thalweg.optimize.classes.routeprices import Prices
 from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.plan import Operator, Pipeline
 from thalweg.profile.content.induce import induce
@@ -33,13 +34,17 @@ def training(size: int, seed: int) -> list[dict[str, Value]]:
     rows: list[dict[str, Value]] = []
     for name, start in STARTS.items():
         for strategy, walk in (("II-QM", ii_qm), ("SA-QM", sa_qm)):
-            model = Model(RouteSearch(pipeline, np.ones(OPERATORS)), tree, pieces, test=0.002, overhead=0.005)
+            model = Model(
+                RouteSearch(pipeline, Prices.of_filters(np.ones(OPERATORS))), tree, pieces, test=0.002, overhead=0.005
+            )
             begin = start(model, random)
             found = walk(model, begin, random)
             rows.append({"training": len(pieces), "start": name, "strategy": strategy, "seed": seed, "cost": model.cost(found),
                          "started": model.cost(begin), "looked": model.evaluated})  # fmt: skip
     if len(pieces) <= 8:
-        model = Model(RouteSearch(pipeline, np.ones(OPERATORS)), tree, pieces, test=0.002, overhead=0.005)
+        model = Model(
+            RouteSearch(pipeline, Prices.of_filters(np.ones(OPERATORS))), tree, pieces, test=0.002, overhead=0.005
+        )
         rows.append(
             {
                 "training": len(pieces),

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from thalweg.contract.explanation import Explanation, RouteView
 from thalweg.optimize.classes.cbr import CBR
 from thalweg.optimize.classes.classed import Bits, Classed
-from thalweg.optimize.classes.mesh import RUSTER, TEST, Mesh
+from thalweg.optimize.classes.mesh import Mesh
+from thalweg.optimize.classes.meshfind import by_class
 from thalweg.optimize.classes.routeprices import has_stems
 from thalweg.plan import Pipeline, Routes
 from thalweg.profile.content.attributes import Values
+from thalweg.profile.prices import RECORDED
 from thalweg.profile.rates.costs import Costs
 from thalweg.profile.rates.probing import UNIT, Probing
 
@@ -57,7 +59,7 @@ def overhead(more: int, rows: float, joins: bool) -> float:
     """Seconds per tuple that so many further classes take, in batches of so many rows."""
     if joins:
         return PROBES * UNIT * more / rows
-    return (RUSTER * more + FOLLOW) / rows + 2 * TEST
+    return (RECORDED.send * more + FOLLOW) / rows + 2 * RECORDED.classify
 
 
 def conceivable(cost: float, rows: float, joins: bool) -> bool:
@@ -95,17 +97,17 @@ class Contest:
     ) -> float:
         """Price the tuples, then let the contestants learn from them. Returns what the plan of `follows`, the
         contestant in force, saves against the written one per tuple; 0 where none is."""
-        price = self.mesh.prices().each
+        self.mesh.refresh()
+        now = self.mesh.prices()
         prices = np.empty((len(bits), len(COLUMNS)))
-        prices[:, 0], prices[:, 1] = price(bits, written), price(bits, greedy)
+        prices[:, 0], prices[:, 1] = now.each(bits, written), now.each(bits, greedy)
         # Where the more elaborate is in force, the simpler one has been weighed and found worse.
         judged = {"mesh": self.contestants["mesh"]} if follows == "mesh" else self.contestants
         prices[:, COLUMNS["cbr"]] = np.inf
         for name, contestant in judged.items():
-            for r in contestant.foretell(values):
-                rows = slice(None) if r.rows is None else r.rows
-                prices[rows, COLUMNS[name]] = price(bits[rows], r.route)
-            prices[:, COLUMNS[name]] += self.overhead(name)
+            foretold = contestant.foretell(values)
+            ids = np.zeros(len(bits), np.int32) if foretold.ids is None else foretold.ids
+            prices[:, COLUMNS[name]] = by_class(bits, ids, foretold.routes, now) + self.overhead(name)
             self._valid[name] = min(self._valid[name] + len(bits), WINDOW)
         self._prices = np.concatenate([self._prices, prices])[-WINDOW:]
         before = {name: set(c.plan.routes) for name, c in self.contestants.items()}
@@ -193,12 +195,12 @@ class Contest:
     def prior(self) -> dict[str, Any]:
         """The classes found, without the samples they were found on: a new worker goes on with them and samples anew."""
         cbr, mesh = self.cbr.snapshot(), self.mesh.snapshot()
-        for sample in ("taken", "through", "squares"):
-            del cbr[sample]
-        del mesh["reservoir"]
-        cbr["S"] = np.round(self.cbr.S, 4).tolist()
-        if not self.cbr.table.used:
-            cbr["S"] = np.zeros((0, 0)).tolist()
+        learning, rates = cbr["learning"], self.cbr.learning.rates
+        learning["counts"] = mesh["sampling"]["reservoir"] = None
+        used = self.cbr.table.attribute
+        learning["rates"]["S"] = [
+            row if j >= 0 else [] for row, j in zip(np.round(rates.S, 4).tolist(), used, strict=True)
+        ]
         mesh["attributes"] = None  # those of cbr, which are the same
         return {
             "cbr": cbr,

@@ -43,10 +43,12 @@ class Classed:
         self.costs_shared = False
         """Whether somebody else keeps the costs up to date."""
         self._random = np.random.default_rng([self.seed, len(self.pipeline)])
+        self._per_row: NDArray[np.float64] | None = None
         self._events: list[Event] = []
         self._shares: dict[str, float] = {}
         self._tried = np.zeros(len(self.pipeline))
         self._passed = np.zeros(len(self.pipeline))
+        self.stems = np.array([op.kind == "stem" for op in self.pipeline.operators], np.bool_)
         written = self.pipeline.written.operators
         self.choice = any(len(self.pipeline.eligible(written[:k])) > 1 for k in range(len(written)))
         """Whether there is anything to choose: more than one allowed order."""
@@ -61,12 +63,8 @@ class Classed:
         """Rusters for the rows that are left when others were taken out; for a policy that samples by itself."""
         raise NotImplementedError
 
-    def foretell(self, values: Values) -> list[Ruster]:
-        """The routes that tuples of this content would take, were there enough of each class; pure."""
-        raise NotImplementedError
-
-    def study(self, values: Values, bits: Bits) -> None:
-        """Learn from tuples that were tried on every operator, with their content."""
+    def foretell(self, values: Values) -> Ruster:
+        """The routes that tuples of this content would take; pure."""
         raise NotImplementedError
 
     def look(self, sample: Batch) -> Values | None:
@@ -88,29 +86,43 @@ class Classed:
 
     def tree(self) -> str:
         """How content is classified, as text; empty with one class."""
-        return ""
+        if len(self.plan.routes) < 2:
+            return ""
+        return "\n".join(f"{label}: {route.named(self.pipeline.names)}" for label, route in self.plan.routes.items())
 
     # What they share
 
     def prices(self) -> Prices:
         """What tuples cost on an order, as of now."""
-        c = self.costs
-        return Prices(c.per_row) if isinstance(c, Costs) else Prices(c.lookup, c.examined, c.fanout)
+        return Prices(self.costs.lookup, self.costs.examined, self.costs.fanout)
+
+    @property
+    def per_row(self) -> NDArray[np.float64]:
+        """Seconds per row and operator as of the last telling."""
+        if self._per_row is None:
+            self._per_row = self.costs.per_row.copy()
+        return self._per_row
+
+    def refresh(self) -> None:
+        """Costs may have changed."""
+        self._per_row = None
 
     def tally(self, visits: Visits) -> None:
         """Costs, tuples, shares of classes, unconditional pass rates."""
         self.tuples += visits.rows
         if not self.costs_shared:
             self.costs.observe(visits)
-        keep = 0.5 ** (visits.rows / 20_000)
+        self.refresh()
         if visits.rows:
+            keep = 0.5 ** (visits.rows / self.costs.memory)
             self._shares = {label: rows * keep for label, rows in self._shares.items()}
         for journey in visits.journeys:
-            label = journey.ruster.label
-            if label in self.plan.routes:
-                self._shares[label] = self._shares.get(label, 0.0) + journey.rows
+            begun = (journey.rows,) if journey.begun is None else journey.begun.tolist()
+            for label, rows in zip(journey.ruster.labels, begun, strict=True):
+                if label in self.plan.routes:
+                    self._shares[label] = self._shares.get(label, 0.0) + rows
             if journey.passed is not None:
-                forget = 0.5 ** (len(journey.passed) / 2000)
+                forget = 0.5 ** (len(journey.passed) / self.costs.memory)
                 self._tried = self._tried * forget + (journey.passed != UNTRIED).sum(axis=0)
                 self._passed = self._passed * forget + (journey.passed == PASSED).sum(axis=0)
 
@@ -192,6 +204,7 @@ class Classed:
         self.tuples = int(record["tuples"])
         self._random.bit_generator.state = record["random"]
         self.costs.restore(record["costs"])
+        self.refresh()
         self._shares = dict(record["shares"])
         self._tried = np.array(record["tried"], float)
         self._passed = np.array(record["passed"], float)

@@ -7,9 +7,9 @@ that separates what operators make of tuples (4.2); its leaves are the training 
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,8 @@ from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.plan import Pipeline, Route
 from thalweg.plan.tree import Tree
 from thalweg.profile.content.attributes import Values
-from thalweg.profile.content.induce import induce
+from thalweg.profile.content.induce import LEAF, induce
 from thalweg.profile.content.reservoir import packed, unpacked
-
-LEAF = 8
-"""Sampled tuples behind a training tuple, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +42,13 @@ class Task:
     start: str
     budget: int
     test: float
-    overhead: float
+    """Seconds to test one attribute of one tuple."""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON values, but for what the query says."""
-        arrays = {name: getattr(self.prices, name) for name in ("costs", "examined", "fill")}
-        plain = {name: None if array is None else array.tolist() for name, array in arrays.items()}
-        names = ("category", "training", "strategy", "start", "budget", "test", "overhead")
-        return plain | {name: getattr(self, name) for name in names} | {
+        prices = {name: getattr(self.prices, name).tolist() for name in ("costs", "examined", "fill")}
+        names = ("category", "training", "strategy", "start", "budget", "test")
+        return prices | {name: getattr(self, name) for name in names} | {
             "sample": packed(self.values, self.bits),
             "usable": self.usable.tolist(),
             "present": None if self.present is None else self.present.tolist(),
@@ -60,50 +56,54 @@ class Task:
 
     @classmethod
     def of(cls, pipeline: Pipeline, record: dict[str, Any]) -> Task:
-        costs, examined, fill = (
-            None if record[n] is None else np.array(record[n]) for n in ("costs", "examined", "fill")
-        )
-        assert costs is not None
+        prices = Prices(*(np.array(record[name], float) for name in ("costs", "examined", "fill")))
         present = None if record["present"] is None else np.array(record["present"], np.int64)
         return cls(
-            pipeline, Prices(costs, examined, fill), *unpacked(record["sample"], len(pipeline)), record["category"],
+            pipeline, prices, *unpacked(record["sample"], len(pipeline)), record["category"],
             np.array(record["usable"], np.bool_), present, record["training"], record["strategy"], record["start"],
-            record["budget"], record["test"], record["overhead"],
+            record["budget"], record["test"],
         )  # fmt: skip
 
 
 @dataclass(eq=False)
 class Search:
-    """A search beside execution, and after how many batches it is to have ended.
+    """A search beside execution, in a thread of its own that ends with it.
 
-    What it finds depends on the task and the seed alone, so it is begun anew wherever the policy goes on.
+    What it finds depends on the task and the seed alone, so it can begin again wherever the policy goes on.
     """
 
     task: Task
     seed: list[int]
-    left: int
-    _running: Future[Found] | None = field(default=None, repr=False)
+    _thread: Thread | None = field(default=None, repr=False)
+    _found: list[Found] = field(default_factory=list, repr=False)
 
     def begin(self) -> Search:
-        if self._running is None:
-            self._running = _beside().submit(find, self.task, np.random.default_rng(self.seed))
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="thalweg-search", daemon=True)
+            self._thread.start()
         return self
+
+    def _run(self) -> None:
+        self._found.append(find(self.task, np.random.default_rng(self.seed)))
 
     def end(self) -> Found:
         """What it found; waits for it if need be."""
-        running = self.begin()._running
-        assert running is not None
-        return running.result()
+        thread = self.begin()._thread
+        assert thread is not None
+        thread.join()
+        if not self._found:
+            self._run()  # it failed in its thread: fail here, where somebody sees it
+        return self._found[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_running": None}
+        return {"task": self.task, "seed": self.seed, "_thread": None, "_found": []}
 
     def record(self) -> dict[str, Any]:
-        return {"task": self.task.record(), "seed": self.seed, "left": self.left}
+        return {"task": self.task.record(), "seed": self.seed}
 
     @classmethod
     def of(cls, pipeline: Pipeline, record: dict[str, Any]) -> Search:
-        return cls(Task.of(pipeline, record["task"]), record["seed"], record["left"])
+        return cls(Task.of(pipeline, record["task"]), record["seed"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +113,7 @@ class Found:
     task: Task
     model: meshsearch.Model
     routes: list[Route]
-    classifier: Tree
-
-
-@cache
-def _beside() -> ThreadPoolExecutor:
-    """Where searches run that nobody waits for; one at a time, they share the cores with execution."""
-    return ThreadPoolExecutor(1, thread_name_prefix="thalweg-search")
+    tree: Tree
 
 
 def find(task: Task, random: np.random.Generator) -> Found:
@@ -131,7 +125,7 @@ def find(task: Task, random: np.random.Generator) -> Found:
     )  # fmt: skip
     pieces = [task.bits[leaf == t] for t in range(int(leaf.max()) + 1)]
     search = RouteSearch(task.pipeline, task.prices)
-    model = meshsearch.Model(search, tree, pieces, test=task.test, overhead=task.overhead)
+    model = meshsearch.Model(search, tree, pieces, test=task.test)
     if task.present is None:
         start = meshsearch.STARTS[task.start](model, random)
     else:
@@ -176,7 +170,9 @@ def targets_of(bits: Bits) -> NDArray[np.float64]:
     return np.concatenate([c for c in columns if c.any() or c is columns[0] or c is columns[1]], axis=1).astype(float)
 
 
-def by_class(bits: Bits, labels: NDArray[np.int64], routes: list[Route], prices: Prices) -> NDArray[np.float64]:
+def by_class(
+    bits: Bits, labels: NDArray[np.integer[Any]], routes: Sequence[Route], prices: Prices
+) -> NDArray[np.float64]:
     """Cost of each tuple on the route of its class."""
     each = np.zeros(len(bits))
     for k, route in enumerate(routes):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import exp
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +85,8 @@ class Model:
             return yes[0], 0.0, share
         return None, yes[1] + no[1] + share, share
 
-    def classifying(self, tree: Tree, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What classifying and one ruster for each class cost a tuple of each label."""
+    def classifying(self, tree: Tree, labels: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """What classifying and the overhead of routes cost a tuple of each label."""
         depth: dict[int, float] = {}
         for label, path in tree.leaves():
             depth[label] = max(depth.get(label, 0.0), len(path))
@@ -144,6 +145,20 @@ def partitions(n: int) -> Iterator[Solution]:
             yield from grow(t + 1, max(used, s + 1))
 
     yield from grow(1, 1)
+
+
+def bell(n: int) -> int:
+    """How many partitions there are, by Bell's triangle.
+
+    >>> [bell(n) for n in range(7)]
+    [1, 1, 2, 5, 15, 52, 203]
+    """
+    row = [1]
+    for _ in range(n):
+        above, row = row, [row[-1]]
+        for number in above:
+            row.append(row[-1] + number)
+    return row[0]
 
 
 # Start solutions (4.7)
@@ -276,12 +291,9 @@ def sa_qm(
     return best
 
 
-FEW = 5
-"""Training tuples whose 52 partitions are sooner tried than walked among."""
-
-
 def search(strategy: str, model: Model, start: Solution, random: np.random.Generator, budget: int = 400) -> Solution:
-    """Search by name, and merge subsets that turn out to share a route."""
-    if strategy == "opt" or len(model) <= FEW:
+    """Search by name, and merge subsets that turn out to share a route. Where the budget allows all partitions, none is
+    left out."""
+    if strategy == "opt" or bell(len(model)) <= budget:
         return model.tidied(opt_qm(model))
     return model.tidied((sa_qm if strategy == "sa" else ii_qm)(model, start, random, budget=budget))

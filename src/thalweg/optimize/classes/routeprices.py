@@ -1,8 +1,8 @@
-"""What tuples cost on an order, from what every operator made of each: dropped it, passed it, or joined it so often.
+"""What tuples cost on an order, given how many rows every operator makes of each: none, one, or one per match.
 
-Filters: all operators up to and with the first that drops it. Stems: a tuple becomes as many partial results as it has
-matches, each of which visits the next operator (thesis 5.2 counts the same with averages). That is exact where predicates link
-the tuple with each stem alone; where they also link stems with each other it is too much, which `auto` finds out.
+A tuple becomes as many partial results as it has matches, and each of them visits the next operator (thesis 5.2 counts the
+same with averages). That is exact where predicates link the tuple with each stem alone. Where they also link stems with
+each other it is too much, which `auto` finds out.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from thalweg.plan import Pipeline
 Bits = NDArray[np.int8]
 Floats = NDArray[np.float64]
 MOST = 127
-"""Matches of a tuple with one stem that are told apart: what has more counts as so many."""
+"""Matches of a tuple with one stem that are told apart: an int8 holds no more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Seconds per row and operator; with stems also seconds per match, and rows out where a tuple was not tried.
+    """Seconds per row and operator, seconds per match, and rows out where a tuple was not tried. A filter's matches are
+    free, and it has at most one.
 
-    >>> one = Prices(np.array([1.0, 10.0]))
-    >>> one.each(np.array([[1, 0], [0, 1], [1, 1]], np.int8), (1, 0)).tolist()
+    >>> filters = Prices(np.array([1.0, 10.0]), np.zeros(2), np.ones(2))
+    >>> filters.each(np.array([[1, 0], [0, 1], [1, 1]], np.int8), (1, 0)).tolist()
     [10.0, 11.0, 11.0]
     >>> stems = Prices(np.array([1.0, 1.0]), np.array([1.0, 1.0]), np.array([1.0, 0.5]))
     >>> stems.each(np.array([[4, 0], [4, -1], [0, 3]], np.int8), (0, 1)).tolist()
@@ -34,32 +35,23 @@ class Prices:
     """
 
     costs: Floats
-    examined: Floats | None = None
-    fill: Floats | None = None
+    examined: Floats
+    fill: Floats
 
-    @property
-    def joins(self) -> bool:
-        return self.examined is not None
+    @classmethod
+    def of_filters(cls, costs: Floats) -> Prices:
+        return cls(costs, np.zeros(len(costs)), np.ones(len(costs)))
 
     def rows(self, bits: Bits) -> Floats:
         """Rows out of each operator for each tuple."""
-        if self.fill is None:
-            return np.asarray(bits != 0, np.float64)
         return np.asarray(np.where(bits < 0, self.fill, bits), np.float64)
 
     def each(self, bits: Bits, order: Iterable[int]) -> Floats:
         """Cost of each tuple on an order."""
-        places = list(order)
-        if not places:
-            return np.zeros(len(bits))
-        if self.examined is None:
-            dropped = bits[:, places] == 0
-            first = np.where(dropped.any(axis=1), dropped.argmax(axis=1), len(places) - 1)
-            return np.asarray(np.cumsum(self.costs[places])[first])
         out, alive, total = self.rows(bits), np.ones(len(bits)), np.zeros(len(bits))
-        for op in places:
+        for op in order:
             total += alive * (self.costs[op] + self.examined[op] * out[:, op])
-            alive = alive * out[:, op]
+            alive *= out[:, op]
         return total
 
 

@@ -1,4 +1,4 @@
-"""The best route for a set of tuples whose pass bits are known: exact for few operators, greedy for more.
+"""The best route for a set of tuples whose outcomes at all operators are known: exact for few operators, greedy for more.
 
 Exact: dynamic programming over sets of operators; what the next operator costs depends only on which ones stand before
 it, and so do the partial results where operators join. Greedy: conditional drop rate per cost, as A-Greedy (thesis 4.3).
@@ -25,38 +25,31 @@ class RouteSearch:
     """Best routes in one pipeline.
 
     >>> from thalweg.plan import Operator
-    >>> search = RouteSearch(Pipeline("s", (Operator("a"), Operator("b"))), np.array([1.0, 1.0]))
+    >>> prices = Prices.of_filters(np.array([1.0, 1.0]))
+    >>> search = RouteSearch(Pipeline("s", (Operator("a"), Operator("b"))), prices)
     >>> search.best(np.array([[1, 0], [1, 0], [0, 1]], np.int8))
     (Route(operators=(1, 0)), 4.0)
     """
 
-    def __init__(self, pipeline: Pipeline, costs: NDArray[np.float64] | Prices) -> None:
+    def __init__(self, pipeline: Pipeline, prices: Prices) -> None:
         self.pipeline = pipeline
-        self.prices = costs if isinstance(costs, Prices) else Prices(costs)
-        self.costs = self.prices.costs
+        self.prices = prices
         self.exact = len(pipeline) <= EXACT
-        if self.exact:
-            self._disjoint = None if self.prices.joins else _disjoint(len(pipeline))
-            self._steps = _steps(pipeline)
+        self._steps = _steps(pipeline) if self.exact else ()
 
     def weigh(self, bits: Bits) -> NDArray[np.float64]:
         """What `best_of` needs of a set of tuples; weights of disjoint sets add up. Exact search only."""
-        if self._disjoint is None:
-            return subsets(self.prices.rows(bits))
-        n = len(self.pipeline)
-        codes = np.bincount((bits == 0) @ (1 << np.arange(n)), minlength=1 << n)
-        return np.asarray(codes @ self._disjoint)
+        return subsets(self.prices.rows(bits))
 
     def best(self, bits: Bits) -> tuple[Route, float]:
         """The best route and its total cost."""
         return self.best_of(self.weigh(bits)) if self.exact else self._greedy(bits)
 
     def best_of(self, weight: NDArray[np.float64]) -> tuple[Route, float]:
-        alive, costs = weight.tolist(), self.costs.tolist()
+        alive, costs, examined = weight.tolist(), self.prices.costs.tolist(), self.prices.examined.tolist()
         size = len(alive)
         best, last = [np.inf] * size, [0] * size
         best[0] = 0.0
-        examined = [0.0] * len(costs) if self.prices.examined is None else self.prices.examined.tolist()
         for chosen, f, behind in self._steps:
             total = best[chosen] + costs[f] * alive[chosen] + examined[f] * alive[behind]
             if total < best[behind]:
@@ -70,25 +63,18 @@ class RouteSearch:
 
     def _greedy(self, bits: Bits) -> tuple[Route, float]:
         out, alive = self.prices.rows(bits), np.ones(len(bits))
-        examined = np.zeros(len(self.costs)) if self.prices.examined is None else self.prices.examined
+        costs, examined = self.prices.costs, self.prices.examined
         order: list[int] = []
         total = 0.0
         while len(order) < len(self.pipeline):
             ready = self.pipeline.eligible(order)
             after = alive @ out[:, ready]
-            took = alive.sum() * self.costs[ready] + examined[ready] * after
+            took = alive.sum() * costs[ready] + examined[ready] * after
             k = int(((alive.sum() - after) / np.maximum(took, 1e-300)).argmax())
             total += float(took[k])
             alive = alive * out[:, ready[k]]
             order.append(ready[k])
         return Route(tuple(order)), total
-
-
-@lru_cache(maxsize=16)
-def _disjoint(n: int) -> NDArray[np.float64]:
-    """[drops, chosen]: 1 where a tuple with this set of drops passes all chosen operators."""
-    every = np.arange(1 << n)
-    return np.asarray((every[:, None] & every[None, :]) == 0, np.float64)
 
 
 @lru_cache(maxsize=64)

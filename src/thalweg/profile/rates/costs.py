@@ -72,6 +72,21 @@ class Costs:
         return self._per_row
 
     @property
+    def lookup(self) -> NDArray[np.float64]:
+        """Seconds per row in; a filter has no matches to examine beside it."""
+        return self.per_row
+
+    @property
+    def examined(self) -> NDArray[np.float64]:
+        """Seconds for each match of a row."""
+        return np.zeros(len(self._rows))
+
+    @property
+    def fanout(self) -> NDArray[np.float64]:
+        """Rows out of an operator that a row was not tried on: it counts as passed."""
+        return np.ones(len(self._rows))
+
+    @property
     def error(self) -> NDArray[np.float64]:
         """Standard error of each cost as a share of it, from how much the visits differ; 0 where all took the same.
 

@@ -1,0 +1,81 @@
+"""The benefit test: does measured work fall when an operator's classifier attribute is used? (CBR 4.1)
+
+The paper measures the eddy's rate before and after. Here half of the rows of the same batches travel with the attribute
+and half without, so that a drift can't pass for a benefit; work is calls times measured cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.optimize.classes.classtable import ClassTable
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Arm:
+    """Tuples of one side, and what they cost."""
+
+    tuples: float = 0.0
+    cost: float = 0.0
+    squares: float = 0.0
+
+    def add(self, begun: Floats, came: Floats, orders: NDArray[np.int64], costs: Floats) -> None:
+        """Rows of each route, and how many of them came to each operator on it. With several matches a row costs more
+        than it is counted for here: on both sides alike."""
+        placed = np.take_along_axis(came, orders, axis=1)
+        spent = np.cumsum(costs[orders], axis=1)
+        following = np.concatenate([placed[:, 1:], np.zeros((len(placed), 1))], axis=1)
+        self.tuples += float(begun.sum())
+        self.cost += float((placed * costs[orders]).sum())
+        self.squares += float((np.maximum(placed - following, 0.0) * spent**2).sum())
+
+    @property
+    def mean(self) -> float:
+        return self.cost / self.tuples
+
+    @property
+    def error(self) -> float:
+        """Squared standard error of the mean."""
+        return max(self.squares / self.tuples - self.mean**2, 0.0) / self.tuples
+
+
+@dataclass(eq=False)
+class Trial:
+    """An attribute on trial for an operator."""
+
+    operator: int
+    attribute: int
+    ratio: float
+    table: ClassTable
+    """The classes with the attribute in use."""
+    without: Arm = field(default_factory=Arm)
+    under: Arm = field(default_factory=Arm)
+
+    def verdict(self, sample: int, evidence: float) -> bool | None:
+        """Whether work falls; None while that is not clear. Each side takes in at least two samples of R tuples, and the
+        test ends after ten."""
+        fewer = min(self.without.tuples, self.under.tuples)
+        if fewer < 2 * sample:
+            return None
+        before, after = self.without.mean, self.under.mean
+        if abs(before - after) < evidence * sqrt(self.without.error + self.under.error) and fewer < 10 * sample:
+            return None
+        return after < before
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "operator": self.operator, "attribute": self.attribute, "ratio": self.ratio, "table": self.table.record(),
+            "without": asdict(self.without), "under": asdict(self.under),
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, record: dict[str, Any], table: ClassTable) -> Trial:
+        told = {name: record[name] for name in ("operator", "attribute", "ratio")}
+        return cls(**told, table=table, without=Arm(**record["without"]), under=Arm(**record["under"]))

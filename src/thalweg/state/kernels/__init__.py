@@ -1,1 +1,0 @@
-"""Compiled loops over stored rows: arrays in, arrays out."""
