@@ -1,5 +1,6 @@
-"""Writes examples/tutorial.ipynb from docs/tutorial.md: text stays text, Python blocks become cells. A test compares
-the two, so that the notebook never lags behind.
+"""Writes examples/tutorial.ipynb from docs/tutorial.md: text stays text, Python blocks become cells.
+
+A test compares the two, so the notebook never lags behind.
 
     python tools/notebook.py
 """
@@ -17,7 +18,7 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def notebook(page: str) -> dict[str, Any]:
-    """The page as a notebook without outputs; links lead from examples/ to docs/."""
+    """The page as a notebook without outputs. Links are rewritten to lead from examples/ to docs/."""
     cells: list[dict[str, Any]] = []
     for k, part in enumerate(BLOCK.split(page)):
         text = part.strip("\n")

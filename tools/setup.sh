@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv with everything that is locked, and sees to a Java that Spark 4.3 runs on (17 or newer).
+# Makes .venv with the locked packages, and makes sure there is a Java for Spark 4.3 (17 or newer).
 set -euo pipefail
 python=${1:-python3}
 
@@ -10,15 +10,15 @@ PY
 
 if command -v uv >/dev/null 2>&1; then
     [ -x .venv/bin/python ] || uv venv --quiet --python "$python" .venv
-    echo "installing what is locked with uv"
-    # Compiled once, as pip does: where bytecode may not be written later, each Python process would parse pandas again.
-    # The lock is whole, so nothing is resolved: a resolver builds PySpark from its source again, and uv keeps 2 GB of each time.
+    echo "installing the locked packages with uv"
+    # Compile bytecode once, as pip does: where it can't be written later, each Python process would parse pandas again.
+    # The lock is complete, so nothing is resolved: a resolver would build PySpark from source, and uv keeps 2 GB each time.
     uv pip install --quiet --no-deps --compile-bytecode --python .venv/bin/python -r requirements.lock
     uv pip install --quiet --python .venv/bin/python --no-deps -e .
 else
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    echo "installing what is locked with pip (a few minutes the first time)"
-    # Bytecode apart: pip compiles on one core. Some packages carry templates that are no Python; those don't compile.
+    echo "installing the locked packages with pip (a few minutes the first time)"
+    # Compile bytecode separately, because pip uses one core. Some packages contain templates that are not Python.
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.lock
     .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null || true
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
@@ -44,7 +44,7 @@ Spark 4.3 needs Java 17 or newer and none was found. Install one and run this ag
   Debian, Ubuntu   sudo apt-get install openjdk-17-jre-headless
   Fedora           sudo dnf install java-17-openjdk-headless
   macOS            brew install openjdk@17   (then set JAVA_HOME)
-or set JAVA_HOME to one that is elsewhere.
+or set JAVA_HOME to an existing one.
 MSG
     exit 1
 fi

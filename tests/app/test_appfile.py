@@ -91,7 +91,7 @@ BAD = {
     "a number for text": ('format = "rate"', "format = 7", 15, "'format' must be text, not a whole number", 'format = "text"'),
     "an option that is a table": ("multiLine = true", "multiLine = {}", 12, "option 'multiLine' must be text", "flat options"),
     "a table with time": ('path = "/data/sites.csv"', 'path = "x"\ntime = "ts"', 20, "a table has no 'time'", "[streams.sites]"),
-    "a table named like a stream": ("[tables.sites]", "[tables.clicks]", 17, "'clicks' is a stream already", "names are shared"),
+    "a table named like a stream": ("[tables.sites]", "[tables.clicks]", 17, "'clicks' is already a stream", "one set of names"),
     "a bad name": ("[streams.ticks]", "[streams.my-ticks]", 14, "'my-ticks' can't be a name", "letters, digits"),
     "a list of queries": ("[queries.few]", "[[queries]]", 24, "[[queries]] is a list", "[queries.name]"),
     "no module:name": ('"judges:odd"', '"judges.odd"', 22, 'must be "module:name"', "beside this file"),
@@ -100,25 +100,25 @@ BAD = {
     "not a function": ('"judges:odd"', '"judges:limit"', 22, "not a function", "called with columns"),
     "a module that needs another": ('"judges:odd"', '"broken:odd"', 22, "No module named 'nosuchthing'", "install"),
     "a module that raises": ('"judges:odd"', '"failing:odd"', 22, "ZeroDivisionError", 'import failing'),
-    "a function named like a table": ("odd = ", "sites = ", 22, "'sites' is a stream or a table already", "another name"),
+    "a function named like a table": ("odd = ", "sites = ", 22, "'sites' is already a stream or a table", "another name"),
     "from an unknown stream": ('from = "clicks"', 'from = "click"', 25, "no stream 'click'", "did you mean 'clicks'"),
     "both sql and from": ('from = "clicks"', 'from = "clicks"\nsql = "SELECT 1"', 26, "both 'sql' and 'from'", "either"),
     "neither sql nor from": ('from = "clicks"\n', "", 24, "neither 'sql' nor 'from'", "either"),
     "where beside sql": ('policy = "agreedy"', 'where = ["x"]', 34, "'where' goes with 'from'", "WHERE"),
     "no such policy": ('"agreedy"', '"greedy"', 34, "no policy 'greedy'", "did you mean 'agreedy'"),
-    "no cells": ("cells = 2", "cells = 0", 35, "at least 1", "as many as cores"),
+    "no cells": ("cells = 2", "cells = 0", 35, "at least 1", "one per core"),
     "cells of a filter": ('from = "clicks"', 'from = "clicks"\ncells = 2', 26, "a filter has none", "leave it out"),
-    "a bad trigger": ('"available now"', '"now"', 36, "trigger 'now' is no duration", "available now"),
+    "a bad trigger": ('"available now"', '"now"', 36, "trigger 'now' is not a duration", "available now"),
     "no sink": ('sink = { format = "console" }\n', "", 29, "'sink' is missing", 'format = "parquet"'),
     "a sink without a path": (', path = "out/few" }', " }", 27, "needs 'path'", 'path = "out/few"'),
     "a bad mode": ('format = "console" }', 'format = "console", mode = "apend" }', 37, "no output mode 'apend'", "'append'"),
     "two queries, one folder": (
-        'sink = { format = "console" }', 'sink = { format = "parquet", path = "out/few" }', 37, "writes where 'few' does", "own"
+        'sink = { format = "console" }', 'sink = { format = "parquet", path = "out/few" }', 37, "same folder as 'few'", "own"
     ),
     "nothing to restart from": ('checkpoint = "out/checkpoints"\n', "", 26, "no 'checkpoint'", "restart"),
     "a module that ends the program": ('"judges:odd"', '"ending:odd"', 22, "SystemExit: 3", "import ending"),
-    "no port": ("metrics = 0", 'metrics = "everywhere"', 2, "'everywhere' is no port", "9108"),
-    "a port out of reach": ("metrics = 0", "metrics = 99999", 2, "'99999' is no port", "9108"),
+    "no port": ("metrics = 0", 'metrics = "everywhere"', 2, "'everywhere' is not a port", "9108"),
+    "a port out of reach": ("metrics = 0", "metrics = 99999", 2, "'99999' is not a port", "9108"),
     "true for a port": ("metrics = 0", "metrics = true", 2, "'metrics' must be a whole number or text", "9108"),
     "a list of numbers": ('"odd(id)", "id > 3"', '"odd(id)", 3', 26, "list of texts, and holds a whole number", "quotes"),
     "not UTF-8": ("checkpoint =", "# caf\udce9\ncheckpoint =", 1, "not UTF-8", "save the file"),
@@ -166,7 +166,7 @@ def test_init_writes_an_application_that_reads_and_touches_nothing(tmp_path):
     assert list(app.queries) == ["strange_clicks", "clicks_before_buys"]
     again = CliRunner().invoke(command, ["init", str(tmp_path / "new")])
     assert again.exit_code == 2
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_lines_of_nested_and_dotted_keys():

@@ -111,7 +111,7 @@ def test_watch_on_a_terminal_stop_by_sigterm_and_go_on(tmp_path):
         "calls saved",
         "1. odd",
         "Spark's own messages",
-        "goes on from the checkpoints",
+        "continues from the checkpoints",
     ):
         assert words in terminal.shown
     assert "Traceback" not in terminal.shown

@@ -21,7 +21,7 @@ from thalweg.language.inputs import micros
 
 
 def read(path: Path) -> App:
-    """Read and check a file; AppError with the line of the first fault."""
+    """Read and check a file. Raises AppError with the line of the first fault."""
     if not path.is_file():
         raise AppError(f"no file '{path}'", hint="'thalweg init' writes an example")
     try:
@@ -64,7 +64,9 @@ class _Reader:
             self.fault((), "no query", 'add [queries.name] with sql = """...""", or from and where')
         for name in tables:
             if name in streams:
-                self.fault(("tables", name), f"'{name}' is a stream already", "names are shared by streams and tables")
+                self.fault(
+                    ("tables", name), f"'{name}' is already a stream", "streams and tables share one set of names"
+                )
         for name, target in functions.items():
             self.function(name, target, {*streams, *tables})
         for key, value in spark.values.items():
@@ -77,7 +79,7 @@ class _Reader:
         for name, q in made.items():
             if checkpoint is None and q.sink.format not in EPHEMERAL:
                 self.fault(("queries", name, "sink"), f"query '{name}' writes '{q.sink.format}' and the file has no 'checkpoint'",
-                           'put checkpoint = "out/checkpoints" at the top: it is what a restart goes on from')  # fmt: skip
+                           'put checkpoint = "out/checkpoints" at the top: a restart continues from it')  # fmt: skip
         loaded = {n: load(n, t, self.path, self.fault) for n, t in functions.items()}
         return App(
             self.path, self.text, self.folder / checkpoint if checkpoint else None,
@@ -92,7 +94,9 @@ class _Reader:
         address, _, port = str(given).rpartition(":")
         if not port.isdecimal() or int(port) > 65535 or (isinstance(given, str) and not address):
             top.fault(
-                "metrics", f"'{given}' is no port", 'a port of this machine, 9108, or "0.0.0.0:9108" for others too'
+                "metrics",
+                f"'{given}' is not a port",
+                '9108 for a port on this machine, or "0.0.0.0:9108" to admit other machines',
             )
         return address or "127.0.0.1", int(port)
 
@@ -103,7 +107,9 @@ class _Reader:
         for name in given:
             if not re.fullmatch(r"[A-Za-z_]\w*", name):
                 self.fault(
-                    (key, name), f"'{name}' can't be a name in a query", "letters, digits and _, not first a digit"
+                    (key, name),
+                    f"'{name}' can't be a name in a query",
+                    "use letters, digits and _, and don't start with a digit",
                 )
         return dict(given)
 
@@ -112,7 +118,7 @@ class _Reader:
         path = section.take("path", str)
         if path is None and format in ("parquet", "json", "csv", "orc", "text", "delta", "avro"):
             section.fault(
-                "path", f"a source of format '{format}' needs 'path'", "a folder, relative to this file, or a URL"
+                "path", f"a source of format '{format}' needs 'path'", "a folder relative to this file, or a URL"
             )
         return {
             "format": format, "path": None if path is None else self.place(path),
@@ -129,7 +135,7 @@ class _Reader:
         lateness = section.duration("lateness", 0)
         idle = section.duration("idle", None)
         if time is None and (lateness or idle is not None):
-            section.fault("time", "'lateness' and 'idle' need 'time'", 'name the column of its time: time = "ts"')
+            section.fault("time", "'lateness' and 'idle' need 'time'", 'name the time column: time = "ts"')
         section.done()
         return StreamSource(name, time=time, lateness=lateness or 0, idle=idle, **common)
 
@@ -148,7 +154,7 @@ class _Reader:
                        "a module beside this file, or an installed one")  # fmt: skip
         if name in taken:
             self.fault(
-                ("functions", name), f"'{name}' is a stream or a table already", "give the function another name"
+                ("functions", name), f"'{name}' is already a stream or a table", "give the function another name"
             )
 
     def query(self, name: str, values: Any, streams: Mapping[str, StreamSource]) -> AppQuery:
@@ -161,7 +167,7 @@ class _Reader:
                 "sql", both, 'either sql = """SELECT ...""", or from = "stream" and where = ["predicate", ...]'
             )
         if sql is not None and where:
-            section.fault("where", "'where' goes with 'from'", "with 'sql', conditions stand in its WHERE")
+            section.fault("where", "'where' goes with 'from'", "with 'sql', put conditions into WHERE")
         if source is not None and source not in streams:
             section.fault("from", f"no stream '{source}'", did_you_mean(source, streams))
         policy = section.take("policy", str, "auto")
@@ -170,7 +176,7 @@ class _Reader:
         cells = section.take("cells", int)
         if cells is not None and cells < 1:
             section.fault(
-                "cells", f"'cells' must be at least 1, not {cells}", "as many as cores; without it Spark tells"
+                "cells", f"'cells' must be at least 1, not {cells}", "one per core; leave it out to let Spark decide"
             )
         if cells is not None and sql is None:
             section.fault("cells", "'cells' goes with 'sql': a filter has none", "leave it out")
@@ -189,7 +195,7 @@ class _Reader:
                 micros(trigger, "trigger")
             except DefinitionError:
                 section.fault(
-                    "trigger", f"trigger '{trigger}' is no duration", f"for example '10 seconds', or '{NOW[0]}'"
+                    "trigger", f"trigger '{trigger}' is not a duration", f"for example '10 seconds', or '{NOW[0]}'"
                 )
         return trigger
 
@@ -212,11 +218,11 @@ class _Reader:
         for name, query in queries.items():
             path = query.sink.path
             if path is not None and path in seen:
-                self.fault(("queries", name, "sink"), f"query '{name}' writes where '{seen[path]}' does",
+                self.fault(("queries", name, "sink"), f"query '{name}' writes to the same folder as '{seen[path]}'",
                            "each query needs a folder of its own")  # fmt: skip
             if path is not None:
                 seen[path] = name
 
     def place(self, path: str) -> str:
-        """A path as meant from the folder of the file; URLs and absolute paths as they are."""
+        """Resolve a path against the folder of the file; leave URLs and absolute paths alone."""
         return path if "://" in path or Path(path).is_absolute() else str(self.folder / path)

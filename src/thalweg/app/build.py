@@ -19,13 +19,13 @@ _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*([\w\s,]*)\))?\s*")
 
 
 def session(app: App, log: Path | None = None) -> SparkSession:
-    """The active session, or one with the file's settings; `log` takes what Spark writes to standard error."""
+    """The active session, or a new one with the file's settings; `log` receives what Spark writes to standard error."""
     send_modules(app)
     return api.session(app.path.stem, log, **{k.replace(".", "_"): v for k, v in app.spark.items()})
 
 
 def send_modules(app: App) -> None:
-    """Modules beside the file travel with the functions: workers elsewhere can't import them."""
+    """Send modules beside the file along with the functions, because workers elsewhere can't import them."""
     folder = app.path.resolve().parent
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
@@ -34,7 +34,7 @@ def send_modules(app: App) -> None:
 
 
 def frames(app: App, spark: SparkSession) -> dict[str, DataFrame]:
-    """Each stream and table, unread; faults of paths, formats and schemas come out here, with their line."""
+    """Each stream and table, not yet read. Faulty paths, formats and schemas are reported here, with their line."""
     made = {}
     for kind, sources in (("streams", app.streams), ("tables", app.tables)):
         for name, source in sources.items():
@@ -60,7 +60,7 @@ def _read(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def dataframe(app: App, query: AppQuery, inputs: dict[str, DataFrame]) -> DataFrame:
-    """The DataFrame of one query; it is on the board from then on, under the query's name."""
+    """The DataFrame of one query. From then on the board knows it by the query's name."""
     key = "sql" if query.sql is not None else "where"
     try:
         if query.sql is not None:
@@ -95,7 +95,7 @@ def _given(app: App, inputs: dict[str, DataFrame]) -> dict[str, Any]:
 
 
 def _predicate(app: App, text: str) -> Any:
-    """`name(column, ...)` or `name` of a function of the file; anything else is SQL."""
+    """`name(column, ...)` or `name` calls a function of the file; anything else is SQL."""
     call = _CALL.fullmatch(text)
     if call is None or call[1] not in app.loaded:
         return text

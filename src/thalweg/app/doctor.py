@@ -1,4 +1,4 @@
-"""`thalweg doctor`: what this machine has, whether it is enough, and what to do where it is not."""
+"""`thalweg doctor`: checks what this machine has, and says what to do if something is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BELOW = {"pyspark": (4, 4), "pandas": (3,)}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """The outcome of one check."""
 
     what: str
     found: str
@@ -35,7 +35,7 @@ class Finding:
 
 
 def findings(start_spark: bool = True) -> Iterator[Finding]:
-    """Look at everything, cheapest first."""
+    """Run all checks, cheapest first."""
     yield _python()
     yield _java()
     for package in NEEDS:
@@ -109,7 +109,7 @@ def _package(name: str) -> Finding:
 
 
 def _kernels() -> Finding:
-    """Whether compiled kernels can be kept: without a cache each worker compiles them anew."""
+    """Whether compiled kernels can be cached; without a cache, each worker compiles them itself."""
     from thalweg.state import kernels
 
     folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent / "__pycache__")
@@ -118,11 +118,11 @@ def _kernels() -> Finding:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        return Finding("numba cache", f"can't be written: {error.strerror}", "poor",
-                       "set NUMBA_CACHE_DIR to a folder that workers can write; else each compiles for seconds")  # fmt: skip
+        return Finding("numba cache", f"not writable: {error.strerror}", "poor",
+                       "set NUMBA_CACHE_DIR to a folder that workers can write to; otherwise each compiles")  # fmt: skip
     kept = len(list(folder.glob("*.nbc")))
     return Finding(
-        "numba cache", f"{kept} kernels kept" if kept else "empty: the first join compiles for some seconds", "good"
+        "numba cache", f"{kept} kernels cached" if kept else "empty: the first join compiles for a few seconds", "good"
     )
 
 
@@ -151,7 +151,7 @@ def _scratch() -> Finding:
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
-        return Finding("scratch disk", f"{folder} is not there", "bad", "create it, or set SPARK_LOCAL_DIRS")
+        return Finding("scratch disk", f"{folder} does not exist", "bad", "create it, or set SPARK_LOCAL_DIRS")
     found = f"{free / 2**30:.1f} GiB free"
     return (
         Finding("scratch disk", found, "good")
@@ -161,7 +161,7 @@ def _scratch() -> Finding:
 
 
 def _spark() -> Finding:
-    """Start a session, send rows through a worker, look at the answer."""
+    """Start a session, send rows through a worker, check the answer."""
     from thalweg import api
     from thalweg.errors import ThalwegError
 
@@ -182,5 +182,5 @@ def _spark() -> Finding:
     return (
         Finding("Spark", f"{version}: a query ran", "good")
         if kept == 50
-        else Finding("Spark", f"50 rows expected, {kept} came", "bad", "please report this")
+        else Finding("Spark", f"expected 50 rows, got {kept}", "bad", "please report this")
     )

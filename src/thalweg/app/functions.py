@@ -25,7 +25,7 @@ def load(name: str, target: str, file: Path, fault: Fault) -> Callable[..., Any]
                    f"expected {module}.py beside {file.name}, or an installed module")  # fmt: skip
     except (Exception, SystemExit) as error:
         fault(("functions", name), f"function '{name}': importing '{module}' failed: {type(error).__name__}: {error}",
-                   f"'python -c \"import {module}\"' in this folder shows where")  # fmt: skip
+                   f"run 'python -c \"import {module}\"' in this folder to see where")  # fmt: skip
     for part in attribute.split("."):
         if not hasattr(found, part):
             public = [n for n in dir(found) if not n.startswith("_")]
@@ -39,7 +39,7 @@ def load(name: str, target: str, file: Path, fault: Fault) -> Callable[..., Any]
 
 
 def _prefer_own(top: str, folder: Path) -> None:
-    """A module beside the file comes before one of the same name from elsewhere, loaded already or not."""
+    """Prefer a module beside the file over one of the same name from elsewhere, even if that is already loaded."""
     place = str(folder)
     if sys.path[:1] != [place]:
         sys.path[:] = [place, *(p for p in sys.path if p != place)]

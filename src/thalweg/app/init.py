@@ -1,4 +1,4 @@
-"""`thalweg init`: a folder with an application that runs, to be changed into one's own."""
+"""`thalweg init`: writes a folder with an application that runs, as a starting point for your own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ NAMES = ("app.toml", "predicates.py", "sites.csv")
 
 
 def init(folder: Path) -> list[Path]:
-    """Write the example; nothing that is there is touched."""
+    """Write the example. Existing files are never touched."""
     there = [n for n in NAMES if (folder / n).exists()]
     if there:
-        raise AppError(f"'{folder / there[0]}' is there already", hint="give an empty folder: thalweg init my-app")
+        raise AppError(f"'{folder / there[0]}' already exists", hint="name an empty folder: thalweg init my-app")
     folder.mkdir(parents=True, exist_ok=True)
     source = files("thalweg.app.example")
     written = []

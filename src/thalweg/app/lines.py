@@ -1,6 +1,6 @@
-"""Which line of a TOML text sets a key. The standard parser forgets places; messages need them.
+"""Finds the line of a TOML text that sets a key. Messages need it, and the standard parser does not keep it.
 
-The text is known to parse, so a light scan is enough: headers, keys, and nothing inside multi-line strings or brackets.
+The text is known to parse, so a light scan is enough: headers and keys, but nothing inside multi-line strings or brackets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PART = re.compile(_KEY)
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int:
-    """The line that sets a path of keys, or the nearest part of it that is there; lines count from 1.
+    """The line that sets a path of keys, or the longest part of it that exists; lines count from 1.
 
     >>> text = '[streams.a]\\nformat = "rate"\\n\\n[queries.q]\\nsql = \"\"\"\\nx = 1\\n\"\"\"\\ncells = 2\\n'
     >>> line_of(text, ("streams", "a", "format")), line_of(text, ("queries", "q", "cells"))
@@ -70,6 +70,6 @@ def _common(one: tuple[str, ...], two: tuple[str, ...]) -> int:
 
 
 def _brackets(line: str) -> int:
-    """How many brackets a line leaves open, strings and comments aside."""
+    """The number of brackets a line leaves open, ignoring strings and comments."""
     bare = re.sub(r"""("(?:\\.|[^"\\])*"|'[^']*')""", "", line).split("#")[0]
     return sum(bare.count(c) for c in "[{") - sum(bare.count(c) for c in "]}")

@@ -1,7 +1,7 @@
 """Runs an application: all its queries side by side, until they end or a signal asks to stop.
 
-Ctrl-C and SIGTERM stop every query between two micro-batches as far as Spark allows; checkpoints keep what was done, and
-the next run goes on from there.
+Ctrl-C and SIGTERM stop every query between two micro-batches, as far as Spark allows. Checkpoints keep the progress, and
+the next run continues from there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from thalweg.watch.stop import Stop
 
 
 def run(path: Path, *, only: tuple[str, ...] = (), watch: bool = False, console: Console | None = None) -> int:
-    """The command: 0 when all queries ended well, 1 when one failed, 130 after a signal."""
+    """The command: returns 0 if all queries ended well, 1 if one failed, 130 after a signal."""
     console = console or Console()
     app = read(path)
     chosen = _chosen(app, only)
@@ -49,7 +49,7 @@ def _run(app: App, chosen: list[AppQuery], watch: bool, console: Console) -> int
             stopped = Watcher(running, console, live=watch).until_over(stop)
             failed = _failures(running, console)
             if stopped:
-                console.print("stopped; the next run goes on from the checkpoints" if app.checkpoint else "stopped")
+                console.print("stopped; the next run continues from the checkpoints" if app.checkpoint else "stopped")
             return 130 if stopped else 1 if failed else 0
         finally:
             _end(spark, running)
@@ -57,7 +57,7 @@ def _run(app: App, chosen: list[AppQuery], watch: bool, console: Console) -> int
 
 @contextmanager
 def _metrics(app: App, console: Console) -> Iterator[None]:
-    """Served while inside, where the file asks for it."""
+    """Serve metrics inside this context, if the file asks for them."""
     if app.metrics is None:
         yield
         return
@@ -121,7 +121,7 @@ def _failures(running: dict[str, StreamingQuery], console: Console) -> bool:
 
 
 def _end(spark: SparkSession, running: dict[str, StreamingQuery]) -> None:
-    spark.sparkContext.setLogLevel("OFF")  # tasks cut short are what was asked for
+    spark.sparkContext.setLogLevel("OFF")  # interrupted tasks are expected here
     for query in running.values():
         if query.isActive:
             query.stop()

@@ -1,4 +1,4 @@
-"""One table of an application file. A setting of the wrong kind, or one that nobody asks for, is an error with its line."""
+"""One table of an application file. A setting of the wrong kind, or an unknown one, is an error with its line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kind_of(value: Any) -> str:
 
 
 class Section:
-    """One table of the file; what is taken from it is known, what is left over is a fault."""
+    """One table of the file. Settings that are taken are known; whatever is left over is a fault."""
 
     def __init__(self, fault: Fault, values: Any, path: tuple[str, ...], what: str) -> None:
         self._fault, self.path, self.what = fault, path, what

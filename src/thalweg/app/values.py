@@ -13,7 +13,7 @@ from thalweg.errors import DefinitionError
 MODES = ("append", "update", "complete")
 NOW = ("available now", "once")
 EPHEMERAL = ("console", "memory", "noop")
-"""Sinks that keep nothing, so that a restart has nothing to go on from."""
+"""Sinks that keep nothing, so a restart has nothing to continue from."""
 
 
 class AppError(DefinitionError):
@@ -69,7 +69,7 @@ class AppQuery:
 
 @dataclass(frozen=True)
 class App:
-    """All of a file."""
+    """The whole file."""
 
     path: Path
     text: str
@@ -80,7 +80,7 @@ class App:
     functions: Mapping[str, str]
     queries: Mapping[str, AppQuery]
     metrics: tuple[str, int] | None = None
-    """Address and port where Prometheus finds them."""
+    """Address and port of the Prometheus endpoint."""
     loaded: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
 
     def fault(self, path: Sequence[str], message: str, hint: str | None = None) -> AppError:

@@ -1,1 +1,1 @@
-"""The demo: a stream worth watching, on local Spark, with nothing else to install."""
+"""The demo: two streams worth watching, on local Spark, with nothing else to install."""

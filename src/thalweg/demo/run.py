@@ -1,5 +1,6 @@
-"""Runs the demo: a year of flights joined with the weather, then a drifting intrusion-detection stream; each through
-Thalweg with a live view and through Spark alone, and one table that compares them.
+"""Runs the demo: a year of flights joined with the weather, then a drifting intrusion-detection stream.
+
+Each runs on Thalweg with a live view, then on Spark alone. One table compares them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from thalweg.watch.stop import Stop
 
 @dataclass(frozen=True)
 class Size:
-    """How much is replayed: files of each stream, each so-many-th day of the year; files and rows of packets."""
+    """How much is replayed: files per stream and every how many days; files and rows of packets."""
 
     months: int
     every: int
@@ -59,7 +60,7 @@ def run(
     size: str = "full", policy: str = "auto", only: str | None = None, console: Console | None = None,
     picture: Path | None = None,
 ) -> bool:  # fmt: skip
-    """Run it all; True if each part gave the same rows both ways."""
+    """Run it all; True if each part gave the same rows on Thalweg and on Spark."""
     console = console or Console()
     if only is not None and only not in PARTS:
         raise DefinitionError(f"the demo has no part '{only}'", hint=did_you_mean(only, PARTS))
@@ -71,7 +72,7 @@ def run(
             data = {n: meanwhile.submit(PARTS[n][0], folder / n, SIZES[size]) for n in names}
             spark = _session(SIZES[size], folder / "spark.log")
         with Stop() as stop, warnings.catch_warnings():  # after Spark has set its own handler
-            # Annotated functions are row functions here, which is what pyspark falls back to when it says this.
+            # With this warning pyspark falls back to row functions, and our annotated functions are just that.
             warnings.filterwarnings("ignore", "Cannot infer the eval type", UserWarning)
             try:
                 done = []
@@ -87,7 +88,7 @@ def run(
                     _draw(done, picture)
                     console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
             finally:
-                spark.sparkContext.setLogLevel("OFF")  # tasks cut short are what was asked for
+                spark.sparkContext.setLogLevel("OFF")  # interrupted tasks are expected here
                 spark.stop()
         return all(c.same for c in done)
     finally:
@@ -96,7 +97,7 @@ def run(
 
 def _session(size: Size, log: Path) -> SparkSession:
     options = f"{LOCAL['spark.driver.extraJavaOptions']} {size.java}"
-    # Workers of stateful operators are started without this setting; where all are, one process forks both kinds.
+    # Spark starts workers of stateful operators without this setting. Without it everywhere, one process forks all workers.
     return api.session(
         "thalweg-demo", log, spark_driver_extraJavaOptions=options,
         spark_sql_execution_pyspark_udf_simplifiedTraceback_enabled="false",
@@ -170,11 +171,11 @@ PARTS: dict[str, tuple[Callable[[Path, Size], Any], Callable[[SparkSession, Any,
     "flights": (_year, _flights),
     "intrusions": (_packets, _intrusions),
 }
-"""How the data of each part is made, while Spark starts, and what is asked of it."""
+"""For each part: a function that makes the data while Spark starts, and one that makes the query."""
 
 
 def chain(df: DataFrame) -> DataFrame:
-    """The packets that pass all predicates, the predicates being udfs."""
+    """The packets that pass all predicates, as a chain of udfs."""
     for predicate in intrusion.PREDICATES:
         (column,) = predicate.__code__.co_varnames[: predicate.__code__.co_argcount]
         df = df.where(F.udf(predicate, "boolean")(column))
@@ -182,7 +183,7 @@ def chain(df: DataFrame) -> DataFrame:
 
 
 def summary(done: list[Compared]) -> Table:
-    """As written on Spark, Thalweg, the ratio, and whether the answers are the same."""
+    """A table: Spark as written, Thalweg, the ratio, and whether the answers are the same."""
     table = Table(title="As written on Spark, and with Thalweg", title_justify="left")
     for header in ("", "", "Spark", "Thalweg", "ratio", "same answer"):
         table.add_column(header, justify="right" if header in ("Spark", "Thalweg", "ratio") else "left")
@@ -205,7 +206,7 @@ def summary(done: list[Compared]) -> Table:
 
 
 def _draw(done: list[Compared], path: Path) -> None:
-    """The live views as they were at the end, and the summary, as one SVG that loads no fonts."""
+    """The final live views and the summary as one SVG that loads no fonts."""
     recorder = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
     recorder.print(Group(*(c.view for c in done), summary(done)))
     plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)

@@ -1,6 +1,6 @@
-"""What the probes of the flights' join cost in the order of the query's text, to compare the live view with.
+"""The cost of the flights' probes in the order of the query's text, as a baseline for the live view.
 
-The same packing and cells as on Spark, run in this process on the same files: only the policy differs.
+Runs the same packing and cells as on Spark, in this process and on the same files. Only the policy differs.
 """
 
 from __future__ import annotations

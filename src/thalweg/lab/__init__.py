@@ -1,1 +1,1 @@
-"""What the papers measured, run again: experiments, their claims, and what came out."""
+"""The papers' experiments, repeated: what they claimed, and what we measured."""

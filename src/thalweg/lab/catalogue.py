@@ -1,4 +1,4 @@
-"""Which experiments there are: a group for each chapter or paper; figures' numbers name their experiment too."""
+"""The list of experiments: one group per chapter or paper. A figure's number also names its experiment."""
 
 from __future__ import annotations
 

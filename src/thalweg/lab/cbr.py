@@ -1,9 +1,9 @@
-"""Content-based routing run again (Bizarro et al. 2005): figures 3 to 7, 9 and 10, and the price of nothing to route.
+"""Content-based routing run again (Bizarro et al. 2005): figures 3 to 7, 9 and 10, and the cost with nothing to route.
 
-SBR is `lottery`: operators drawn by what they drop. Improvement is in routing calls, which are exact here, and, where the
-join engine does the look-ups (`lookups.py`), in its work and processor time. In figure 9 execution time is calls times
-the operators' cost, and the policy's own time as measured (figure 10). The sensor data of figure 8 can't be had; figure 9
-is on Stream-Star instead.
+SBR is `lottery`: it draws operators by how much they drop. Improvement is measured in routing calls, which are exact
+here. Where the join engine does the look-ups (`lookups.py`), it is also measured in work and processor time. In figure 9,
+execution time is calls times the operators' cost, plus the policy's own measured time (figure 10). The sensor data of
+figure 8 is not available; figure 9 uses Stream-Star instead.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ skews = Experiment(
 
 
 def _gain(measured: Measurements) -> Estimate:
-    """What A < B gains more than A > B, by seed."""
+    """How much more A < B gains than A > B, by seed."""
     rows = measured.select(policy=LEARNS)
     gains = []
     for seed in measured.distinct("seed"):
@@ -218,7 +218,7 @@ def looked_up(joins: int, a: float, tuples: int, seed: int) -> list[dict[str, Va
     stream, tables = lookups.tables(drawn, random)
     skew = round(100 * float(rates[0, 0] - rates[0, 1]))
     rows: list[dict[str, Value]] = []
-    lookups.looked_up("written", stream.slice(0, 2000), tables, seed)  # kernels are loaded before time counts
+    lookups.looked_up("written", stream.slice(0, 2000), tables, seed)  # load the kernels before the clock starts
     sbr = (1.0, 1.0)
     for name, policy in ((SBR, "lottery"), (KNOWS, lookups.knowing(drawn)), (LEARNS, "cbr")):
         work, took, found = lookups.looked_up(policy, stream, tables, seed)
@@ -243,7 +243,7 @@ def _looked_up_trials(quick: bool, seed: int) -> list[Trial]:
 
 
 def _saved(measured: Measurements, series: str, more: int = 2) -> dict[str, Estimate]:
-    """At the largest skew, where most can be gained."""
+    """At the largest skew, where there is most to gain."""
     found = {}
     for n in measured.distinct("joins"):
         if n >= more:
@@ -273,12 +273,12 @@ lookup_tables = Experiment(
 )  # fmt: skip
 
 COSTS = (1, 10, 50, 100, 500)
-"""Microseconds of an operator."""
+"""Cost of an operator in microseconds."""
 TIME, CALLS = "execution time", "routing calls"
 
 
 def own_time(joins: int, tuples: int, seed: int) -> list[dict[str, Value]]:
-    """Processor time of routing and of learning, and what it leaves of the improvement at every cost of operators."""
+    """Processor time of routing and learning, and the improvement that remains at each operator cost."""
     random = np.random.default_rng([seed, joins])
     drawn = star.draw(star.random_rates(joins, joins, random), tuples, random)
     pipeline = Pipeline("star", tuple(Operator(f"Op{i + 1}") for i in range(joins)))

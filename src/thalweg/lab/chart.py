@@ -1,6 +1,6 @@
 """Panels as pictures: PNG for documents, SVG for the page.
 
-Both come from the same drawing. In the SVG every colour is a CSS variable, so that the page shows it light or dark
+Both come from the same drawing. In the SVG every colour is a CSS variable, so the page can show it light or dark
 without a second picture.
 """
 
@@ -17,12 +17,12 @@ from thalweg.lab.experiment import Curve, Panel
 
 INK, FAINT, PAPER = "#1b1f24", "#d8dde3", "#fefefe"
 LIGHT = ("#57606a", "#0969da", "#d1570c", "#1a7f4b", "#a33ba8", "#b08800", "#c01c4a", "#0b7285", "#7a4b1e", "#6e7781")
-"""Colours of the series by their place in the cast."""
+"""Colours of the series, by position in the cast."""
 DARK = ("#adb6c0", "#58a6ff", "#f0883e", "#56d390", "#d58ae0", "#e3b341", "#ff7b9c", "#66c2cd", "#c69b6d", "#8b949e")
 MARKERS = "osD^vPX*hp"
 DASHES = ("-", "-", "-", "-", "-", "--", "--", ":", "-.", "-.")
 WIDTH, PLOT = 5.8, 2.45
-"""Inches: width of a picture, and height of what is inside the axes."""
+"""In inches: width of a picture, and height of its axes."""
 
 STYLE = {
     "font.size": 11, "font.family": "sans-serif", "legend.fontsize": 9.5, "text.color": INK, "axes.labelcolor": INK,
@@ -150,13 +150,13 @@ def _short(value: float) -> str:
 
 
 def _slanted(names: Iterable[str]) -> bool:
-    """Whether the names are too long to stand side by side."""
+    """Whether the names are too long to fit side by side."""
     lengths = [len(n) for n in names]
     return sum(lengths) > 48 or len(lengths) * max(lengths, default=0) > 60
 
 
 def _hanging(names: Iterable[str]) -> float:
-    """Inches that slanted names take below the axis."""
+    """Height in inches that slanted names need below the axis."""
     return max(0.5, 0.12 + 0.042 * max(map(len, names))) if _slanted(names) else 0.0
 
 
@@ -164,7 +164,7 @@ _DRAWN = {"line": _lines, "timeline": _timelines, "bars": _bars, "stack": _stack
 
 
 def _themed(svg: str, panel: Panel) -> str:
-    """Colours to variables; the XML head and the fixed size go, so that the page decides how wide it is."""
+    """Turn colours into variables; drop the XML head and the fixed size, so that the page sets the width."""
     body = svg[svg.index("<svg") :]
     for i, color in enumerate(LIGHT):
         body = body.replace(color, f"var(--series-{i})")

@@ -1,7 +1,7 @@
 """How a claim is decided from estimates: agrees, does not, or can't say.
 
-Invariant: "agrees" needs every interval wholly on the claimed side, "does not" needs at least one wholly on the other
-side; what lies between is "can't say". A claim with several parts is as good as its worst part.
+Invariant: "agrees" needs every interval entirely on the claimed side; "does not" needs at least one entirely on the
+other side; anything in between is "can't say". A claim with several parts gets the verdict of its worst part.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from thalweg.lab.estimate import Estimate, estimate
 from thalweg.lab.experiment import Finding, Value, Verdict
 
 LISTED = 8
-"""Estimates that are written out one by one."""
+"""Up to this many estimates are listed one by one."""
 
 
 def above(estimates: Mapping[str, Estimate], bound: float) -> Finding:
@@ -40,7 +40,7 @@ def below(estimates: Mapping[str, Estimate], bound: float) -> Finding:
 def within(
     estimates: Mapping[str, Estimate], targets: Mapping[str, float], share: float, target: str = "paper"
 ) -> Finding:
-    """Every mean is its target, give or take `share` of the target; an interval across the edge can't say."""
+    """Every mean is its target, give or take `share` of the target. An interval across the edge gives "can't say"."""
     verdicts: list[Verdict] = []
     for name, e in estimates.items():
         low, high = targets[name] * (1 - share), targets[name] * (1 + share)
@@ -52,7 +52,7 @@ def within(
 
 
 def both(*findings: Finding) -> Finding:
-    """All parts of a claim."""
+    """The parts of a claim, combined."""
     return Finding(worst([f.verdict for f in findings]), "; ".join(f.numbers for f in findings))
 
 
@@ -63,7 +63,7 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def exactly(measured: Mapping[str, float], expected: Mapping[str, float]) -> Finding:
-    """Numbers without noise: equal to the expected ones up to rounding."""
+    """Numbers without noise must equal the expected ones up to rounding."""
     numbers = ", ".join(f"{k}: {v:.6g} (expected {expected[k]:.6g})" for k, v in measured.items())
     if not measured:
         return Finding("can't say", "nothing measured")
@@ -72,7 +72,7 @@ def exactly(measured: Mapping[str, float], expected: Mapping[str, float]) -> Fin
 
 
 def slope(values: Mapping[Value, Mapping[Value, float]]) -> Estimate:
-    """How much a quantity rises from one x to the next (least squares over the rank of x), one slope for each seed.
+    """How much a quantity rises from one x to the next (least squares over the rank of x), one slope per seed.
 
     >>> slope({3: {1: 1.0, 2: 1.0}, 8: {1: 1.5, 2: 1.7}}).mean
     0.6
@@ -85,7 +85,7 @@ def slope(values: Mapping[Value, Mapping[Value, float]]) -> Estimate:
 
 
 def shown(estimates: Mapping[str, Estimate]) -> str:
-    """All of them, or the least and the greatest where there are many; the rest is in the figures and in raw.json."""
+    """All estimates, or the smallest and largest if there are many. The figures and raw.json have the rest."""
     if len(estimates) > LISTED:
         ends = sorted(estimates.items(), key=lambda item: item[1].mean)
         (low, least), (high, greatest) = ends[0], ends[-1]

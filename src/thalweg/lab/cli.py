@@ -1,4 +1,4 @@
-"""`thalweg lab`: list the experiments; run one or a whole chapter, and leave plots, a page and numbers behind."""
+"""`thalweg lab`: lists the experiments; runs one, or a whole chapter, and writes plots, a page and numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from thalweg.lab.experiment import Experiment, Outcome, Trial
     from thalweg.lab.record import Settings
 
-app = typer.Typer(help="The papers' experiments, run again.", no_args_is_help=True)
+app = typer.Typer(help="Repeat the papers' experiments.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_experiments() -> None:
-    """What can be run."""
+    """List the experiments."""
     from rich.console import Console
     from rich.table import Table
 
@@ -27,7 +27,7 @@ def list_experiments() -> None:
 
     console = Console()
     for group in catalogue.GROUPS:
-        table = Table(title=f"{group}: all of these, or one by its name or figure", title_justify="left")
+        table = Table(title=f"{group}: run them all, or one by its name or figure", title_justify="left")
         for column in ("name", "section", "title", "varies", "claims"):
             table.add_column(column, justify="right" if column == "claims" else "left")
         for e in catalogue.experiments(group):
@@ -37,13 +37,13 @@ def list_experiments() -> None:
 
 @app.command("run")
 def run_experiments(
-    name: Annotated[str, typer.Argument(help="chapter4 for all of it, or one experiment or figure (see list)")],
-    quick: Annotated[bool, typer.Option("--quick", help="Short streams and few seeds: under a minute.")] = False,
+    name: Annotated[str, typer.Argument(help="A group such as chapter4, or one experiment or figure (see list).")],
+    quick: Annotated[bool, typer.Option("--quick", help="Short streams and few seeds; takes under a minute.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to write [default: out/lab/NAME].")] = None,
     seed: Annotated[int, typer.Option(help="First seed; the others follow it.")] = 7,
-    jobs: Annotated[int, typer.Option(help="Processes; 0 means one for each core.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
 ) -> None:
-    """Run experiments and put the papers' claims beside what was measured."""
+    """Run experiments and compare the papers' claims with our measurements."""
     from rich.console import Console
 
     from thalweg.errors import ThalwegError
@@ -53,7 +53,7 @@ def run_experiments(
     console = Console()
     try:
         experiments = catalogue.find(name)
-        chart.pyplot()  # say now, not after the run, that it is missing
+        chart.pyplot()  # if it is missing, fail now rather than after the run
         outcomes = _progress(console, experiments, quick, seed, jobs or os.cpu_count() or 1)
         folder = out or Path("out") / "lab" / name
         settings = Settings(name, quick, seed)
@@ -87,13 +87,13 @@ def _progress(console: Console, experiments: list[Experiment], quick: bool, seed
             if progress.tasks[bar].finished:
                 progress.update(bar, description=experiment.title)
                 if not console.is_terminal:
-                    console.print(f"{experiment.name} is done", highlight=False)
+                    console.print(f"{experiment.name}: done", highlight=False)
 
         return run(experiments, quick=quick, seed=seed, jobs=jobs, step=step)
 
 
 def write(folder: Path, settings: Settings, outcomes: list[Outcome]) -> None:
-    """index.html, a PNG for each panel, raw.json, summary.json and claims.md."""
+    """Write index.html, a PNG for each panel, raw.json, summary.json and claims.md."""
     from thalweg.lab import chart, record
     from thalweg.lab.experiment import curves
     from thalweg.lab.page import page
@@ -115,7 +115,7 @@ def write(folder: Path, settings: Settings, outcomes: list[Outcome]) -> None:
 
 
 def show(console: Console, outcomes: list[Outcome]) -> None:
-    """The claims beside what was measured."""
+    """Print the claims beside our measurements."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,6 +1,6 @@
 """A mean over seeds with its 95 % interval (Student's t, two-sided).
 
-Invariant: one value gives no interval (it spans everything), so nothing can be concluded from a single seed.
+Invariant: a single value gives an infinite interval, so a single seed never decides anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T_95 = (
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, the interval that holds it with 95 % confidence, and how many values stand behind it.
+    """A mean, its 95 % confidence interval, and the number of values behind it.
 
     >>> estimate([1.0, 2.0, 3.0])
     Estimate(mean=2, low=-0.48434, high=4.4843, count=3)

@@ -1,8 +1,8 @@
-"""An experiment: what a paper varied, how it is run again, and what the paper claimed about the outcome.
+"""An experiment: what a paper varied, how to repeat it, and what the paper claimed about the outcome.
 
-Trials give rows (what was set and what came out, one row for each seed and series); panels are pictures of rows; claims
-are checks on rows. Trials are independent of each other and carry their own seeds, so the outcome does not depend on
-the order or the process they run in. Claims are decided with `check.py`: one agrees only if the 95 % intervals say so.
+Trials produce rows: the settings and the outcome, one row per seed and series. Panels draw rows; claims check rows.
+Trials are independent and carry their own seeds, so the outcome does not depend on the order or the process in which
+they run. `check.py` decides claims: a claim agrees only if the 95 % intervals say so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Verdict = Literal["agrees", "does not", "can't say"]
 
 @dataclass(frozen=True)
 class Trial:
-    """One piece of work, picklable: a function and what to call it with. `alone`: it reads the wall clock."""
+    """One piece of work, picklable: a function and its arguments. `alone`: it reads the wall clock."""
 
     label: str
     function: Callable[..., list[dict[str, Value]]]
@@ -37,7 +37,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Measurements:
-    """All rows of an experiment. Selections keep the order of the rows, and values of different series pair up by seed.
+    """All rows of an experiment. Selections keep the order of the rows; values of different series are paired by seed.
 
     >>> m = Measurements(({"policy": "a", "seed": 1, "work": 2.0}, {"policy": "b", "seed": 1, "work": 3.0}))
     >>> m.ratio("work", {"policy": "b"}, {"policy": "a"}).mean
@@ -87,7 +87,7 @@ class Measurements:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check says, with the numbers it looked at."""
+    """The verdict of a check, with the numbers it used."""
 
     verdict: Verdict
     numbers: str
@@ -100,7 +100,7 @@ class Claim:
     says: str
     check: Callable[[Measurements], Finding]
     source: Literal["paper", "ours"] = "paper"
-    """`ours`: not said by the paper; about what Thalweg adds."""
+    """`ours`: not from the paper, but about what Thalweg adds."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Panel:
     ylabel: str
     kind: Literal["line", "bars", "stack", "timeline"] = "line"
     series: str = "policy"
-    """The column that tells series apart; "" where there is one series only."""
+    """The column that distinguishes the series; "" if there is only one."""
     only: tuple[str, ...] = ()
     """The series to show; () for all."""
     where: Mapping[str, Value] = field(default_factory=dict)
@@ -127,13 +127,13 @@ class Panel:
     logx: bool = False
     step: int = 1
     mark: float | None = None
-    """Where on the x axis something happened."""
+    """The position of an event on the x axis."""
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What a panel shows of one series."""
+    """The points of one series in a panel."""
 
     series: str
     x: tuple[Any, ...]
@@ -141,7 +141,7 @@ class Curve:
 
 
 def curves(panel: Panel, measured: Measurements) -> list[Curve]:
-    """The points of a panel; pictures, tables and JSON all come from here, so they can't disagree."""
+    """The points of a panel; pictures, tables and JSON all come from here, so they cannot disagree."""
     if panel.kind == "stack":
         bars = measured.distinct(panel.x, **panel.where)
         return [
@@ -166,7 +166,7 @@ def curves(panel: Panel, measured: Measurements) -> list[Curve]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper, and how to run it again."""
+    """A figure or table of a paper, and how to repeat it."""
 
     name: str
     title: str
@@ -185,7 +185,7 @@ class Experiment:
     """Choices made where the paper is silent."""
 
     def run(self, quick: bool = False, seed: int = 7, step: Callable[[str], None] = lambda label: None) -> Measurements:
-        """Run all trials here, one after the other."""
+        """Run all trials in this process, one after the other."""
         rows: list[Row] = []
         for trial in self.trials(quick, seed):
             rows += trial()
@@ -195,7 +195,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An experiment that was run: its measurements and what became of each claim."""
+    """An experiment that has run: its measurements, and the finding for each claim."""
 
     experiment: Experiment
     measured: Measurements
@@ -208,7 +208,7 @@ def judge(experiment: Experiment, measured: Measurements, seconds: float = 0.0) 
 
 
 def counted(outcomes: Iterable[Outcome]) -> dict[Verdict, int]:
-    """How many claims agree, do not, can't be said."""
+    """The number of claims for each verdict."""
     tally: dict[Verdict, int] = {"agrees": 0, "does not": 0, "can't say": 0}
     for outcome in outcomes:
         for _, finding in outcome.findings:

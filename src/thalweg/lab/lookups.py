@@ -1,8 +1,8 @@
-"""Stream-Star with its dimension tables (CBR 6.1): the join engine looks up to eight tables of 10,000 rows up.
+"""Stream-Star with its dimension tables (CBR 6.1): the join engine probes up to eight tables of 10,000 rows.
 
-What `star.py` draws as pass bits is a foreign key here, one that its table has or one that it lacks; half of all keys
-are in a table, at random, so that a key's own value tells nothing. Work is buckets looked up and candidates examined,
-profiling included; processor time is that of the whole engine. Content-Knows is told the best order of each class.
+`star.py` draws pass bits; here each bit becomes a foreign key that its table has or lacks. Half of all keys are in a
+table, at random, so the value of a key predicts nothing. Work is buckets looked up and candidates examined, including
+profiling. Processor time is that of the whole engine. Content-Knows is told the best order of each class.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tables(star: Star, random: np.random.Generator) -> tuple[pa.Table, dict[str,
 
 
 def query(stream: pa.Table, dimensions: dict[str, pa.Table]) -> Query:
-    """Written in the order of the tables."""
+    """The query, with tables in the given order."""
     told = [f"s.{n} AS {n}" for n in stream.column_names if n != "ts" and not n.startswith("fk")]
     columns = ", ".join([*told, *(f"{d}.name AS name_{d}" for d in dimensions)])
     equal = " AND ".join(f"s.fk_{d} = {d}.pk" for d in dimensions)
@@ -65,7 +65,7 @@ def knowing(star: Star) -> Callable[[Pipeline, int], Policy]:
 def looked_up(
     policy: str | Callable[[Pipeline, int], Policy], stream: pa.Table, dimensions: dict[str, pa.Table], seed: int
 ) -> tuple[float, float, int]:
-    """Work, processor seconds, and rows that came out."""
+    """Work, processor seconds and number of results."""
     engine = Engine(query(stream, dimensions), policy=policy, seed=seed, tables=dimensions)
     found, began = 0, process_time()
     for start in range(0, stream.num_rows, BATCH):

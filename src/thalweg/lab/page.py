@@ -1,6 +1,6 @@
-"""One self-contained HTML page of a run: claims beside what was measured, figures, numbers. No script, nothing fetched.
+"""One self-contained HTML page about a run: claims beside measurements, figures, numbers. No script, no network.
 
-Light or dark follows the reader's system; on a phone tables become cards and figures take the full width.
+The page follows the reader's light or dark setting. On a phone, tables become cards and figures take the full width.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ details { margin:.4rem 0 } summary { cursor:pointer; color:var(--muted) } .scrol
 
 
 def page(title: str, record: Mapping[str, Any], outcomes: Sequence[Outcome], drawings: Mapping[str, str]) -> str:
-    """The page. `record` is the run's summary, and the only source of the numbers; `drawings` are SVGs by panel."""
+    """The page. `record` is the run's summary and the only source of numbers; `drawings` are SVGs by panel."""
     style = CSS % {
         "ink": chart.INK, "faint": chart.FAINT, "paper": chart.PAPER,
         "light": " ".join(f"--series-{i}:{c};" for i, c in enumerate(chart.LIGHT)),
@@ -67,15 +67,17 @@ def page(title: str, record: Mapping[str, Any], outcomes: Sequence[Outcome], dra
         _section(e, o, drawings) for e, o in zip(record["experiments"], outcomes, strict=True)
     )  # fmt: skip
     papers = "; ".join(dict.fromkeys(o.experiment.paper for o in outcomes))
-    quick = " This was a quick run: short streams, few seeds, so much can't be said." if record["quick"] else ""
+    quick = (
+        " This was a quick run with short streams and few seeds, so many claims stay open." if record["quick"] else ""
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body>"
         f"<h1>{escape(title)}</h1><p class=muted>{escape(papers)}</p>"
-        f"<p>The paper's claims beside what was measured. Made by <code>{escape(record['command'])}</code>.{quick} "
-        "A claim <b>agrees</b> if the 95&nbsp;% intervals over seeds lie wholly on its side, <b>does not</b> if one "
-        "lies wholly on the other; else we can't say.</p>"
+        f"<p>The paper's claims beside our measurements. Made by <code>{escape(record['command'])}</code>.{quick} "
+        "A claim <b>agrees</b> if all 95&nbsp;% intervals over seeds lie entirely on its side. It <b>does not</b> if one "
+        "lies entirely on the other side. Otherwise we can't say.</p>"
         f'<div class="tally">{tally}</div><nav>{links}</nav>{sections}</body></html>\n'
     )
 
@@ -99,7 +101,7 @@ def _section(record: Mapping[str, Any], outcome: Outcome, drawings: Mapping[str,
 
 
 def _numbers(panel: Mapping[str, Any]) -> str:
-    """The points of a panel as a table, folded away."""
+    """The points of a panel as a collapsed table."""
     head = "".join(f"<th>{escape(c['series'])}</th>" for c in panel["curves"])
     xs = list(dict.fromkeys(x for c in panel["curves"] for x in c["x"]))
     rows = []

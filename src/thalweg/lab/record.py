@@ -1,4 +1,4 @@
-"""What is left behind: raw rows, a small summary, the claims as a Markdown table. Plain values, no date, no path."""
+"""The record of a run: raw rows, a small summary, the claims as a Markdown table. Plain values, no date, no path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POINTS = 60
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run was made."""
+    """The settings of a run."""
 
     name: str
     quick: bool
@@ -49,7 +49,7 @@ def summary(settings: Settings, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def written(summary: dict[str, Any]) -> str:
-    """A summary as JSON text, a line for each experiment."""
+    """A summary as JSON text, one line per experiment."""
     head = {k: v for k, v in summary.items() if k != "experiments"}
     lines = ",\n".join(json.dumps(e, ensure_ascii=False, separators=(",", ":")) for e in summary["experiments"])
     return json.dumps(head, ensure_ascii=False)[:-1] + ', "experiments": [\n' + lines + "\n]}\n"
@@ -89,7 +89,7 @@ def _curve(panel: Panel, curve: Curve) -> dict[str, Any]:
 
 
 def rounded(value: float) -> float | None:
-    """Five significant digits; None where there is no number.
+    """Five significant digits; None if the value is not finite.
 
     >>> rounded(1.2345678), rounded(123456.7), rounded(float("inf"))
     (1.2346, 123460.0, None)

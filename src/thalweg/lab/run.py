@@ -1,7 +1,7 @@
-"""Run trials, here or in several processes, and judge what came out.
+"""Runs trials, in this process or in several, and judges the outcome.
 
-The rows of an outcome do not depend on the number of processes: trials carry their own seeds and results are kept in
-the order of the trials. Trials that read the wall clock run alone, after all others.
+The rows do not depend on the number of processes: trials carry their own seeds, and results stay in the order of the
+trials. Trials that read the wall clock run alone, after all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def run(
     experiments: Sequence[Experiment], *, quick: bool = False, seed: int = 7, jobs: int = 1,
     step: Callable[[Experiment, Trial], None] = lambda experiment, trial: None,
 ) -> list[Outcome]:  # fmt: skip
-    """Run the experiments; `step` is told of every trial that is done."""
+    """Run the experiments; `step` is called after every trial."""
     trials = [(e, t) for e in experiments for t in e.trials(quick, seed)]
     rows: dict[int, list[Row]] = {}
     spent = {e.name: 0.0 for e in experiments}

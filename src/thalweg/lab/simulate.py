@@ -1,8 +1,8 @@
-"""Policies over known pass bits: the plainest fabric there is, with exact work and recorded costs.
+"""Policies over known pass bits: the simplest possible fabric, with exact work and recorded costs.
 
-`bits[t, f]` says whether filter f passes tuple t. Each policy sees batches and visits just as from the real fabric (a
-test checks that both agree); nothing is timed, so every number is exact and repeatable. Used by the lab, the benchmarks
-and the tests.
+`bits[t, f]` says whether filter f passes tuple t. Each policy sees the same batches and visits as from the real fabric,
+and a test checks that both agree. Nothing is timed, so every number is exact and repeatable. The lab, the benchmarks and
+the tests use this.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PassBits = NDArray[np.bool_]
 
 @dataclass
 class Run:
-    """What a policy did with a stream: work per batch (useful, and extra spent on profiling), and its decisions."""
+    """What a policy did with a stream: work per batch (useful, and extra for profiling), and its decisions."""
 
     useful: NDArray[np.float64]
     extra: NDArray[np.float64]
@@ -43,7 +43,7 @@ class Run:
         return float(self.useful.sum() + self.extra.sum())
 
     def work_between(self, first: int, last: int) -> float:
-        """Work of the tuples first..last, in whole batches."""
+        """Work on the tuples first..last, in whole batches."""
         a, b = first // self.batch, -(-last // self.batch)
         return float(self.useful[a:b].sum() + self.extra[a:b].sum())
 
@@ -53,7 +53,7 @@ class Run:
 
 
 def travel(bits: PassBits, costs: NDArray[np.float64], ruster: Ruster) -> Journey:
-    """One ruster through filters given as bits."""
+    """Send one ruster through filters given as bits."""
     mine = bits if ruster.rows is None else bits[ruster.rows]
     count = len(mine)
     alive = np.ones(count, np.bool_)
@@ -121,7 +121,7 @@ def run(
     policy: str | Policy, bits: PassBits, costs: Sequence[float], *, seed: int = 0, batch: int = 1000,
     columns: dict[str, NDArray[Any]] | None = None, names: Sequence[str] | None = None, **options: Any,
 ) -> Run:  # fmt: skip
-    """Send the tuples through a policy in batches and count."""
+    """Send the tuples through a policy in batches, and count the work."""
     n = bits.shape[1]
     pipeline = Pipeline("s", tuple(Operator(names[i] if names else f"f{i + 1}") for i in range(n)))
     chosen = optimize.make(policy, pipeline, seed, **options) if isinstance(policy, str) else policy
@@ -146,7 +146,7 @@ def run(
 
 @dataclass(frozen=True)
 class Times:
-    """Processor seconds that a policy itself took in each batch, beside the operators' work."""
+    """Processor seconds that a policy itself took in each batch, beside the work of the operators."""
 
     routing: NDArray[np.float64]
     learning: NDArray[np.float64]
@@ -180,7 +180,7 @@ def order_work(bits: PassBits, order: Sequence[int], costs: Sequence[float]) -> 
 
 
 def best_order(bits: PassBits, costs: Sequence[float]) -> tuple[tuple[int, ...], float]:
-    """The order of least work, by dynamic programming over sets of filters: exact for up to 16 or so.
+    """The order of least work, by dynamic programming over sets of filters: exact, and feasible up to about 16.
 
     The work of a filter in last place of a set depends only on which filters stand before it, not on their order.
     """

@@ -1,8 +1,8 @@
 """Stream-Star (CBR 6.1): one stream, N dimension look-ups, a classifier attribute that decides what passes.
 
-A foreign-key look-up passes or drops a tuple, so it is a filter; pass bits are drawn with the rates of the tuple's class,
-and work is counted in routing calls (one for each operator a tuple visits). `attrC` tells the class; eight other
-attributes (constants, sequences, keys) tell nothing. Content-Knows and the single best order are exact.
+A foreign-key look-up passes or drops a tuple, so it is a filter. Pass bits are drawn with the rates of the tuple's
+class, and work is counted in routing calls, one per operator that a tuple visits. `attrC` identifies the class; eight
+other attributes (constants, sequences, keys) predict nothing. Content-Knows and the single best order are exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Star:
-    """A stream: verdicts, classes, and all columns."""
+    """A stream: verdicts, classes and columns."""
 
     bits: NDArray[np.bool_]
     label: NDArray[np.int64]
@@ -77,12 +77,12 @@ def calls_of(policy: str, star: Star, seed: int) -> float:
 
 
 def knows(star: Star) -> float:
-    """Routing calls of Content-Knows: the best order of each class, told beforehand."""
+    """Routing calls of Content-Knows: the best order of each class, known in advance."""
     return sum(best_order(star.bits[star.label == c], [1.0] * star.joins)[1] for c in np.unique(star.label))
 
 
 def breakdown(star: Star, seed: int) -> dict[str, float]:
-    """Content-Learns, with each routing call by what decided it; shares in percent, and all calls."""
+    """Content-Learns: routing calls by what decided them, in percent, and their total number."""
     pipeline = Pipeline("star", tuple(Operator(f"Op{i + 1}") for i in range(star.joins)))
     policy, table = CBR(pipeline, seed), pa.record_batch(star.columns)
     right = list(star.columns).index("attrC")

@@ -1,9 +1,9 @@
 """The equi-join of ten streams (query mesh 6.1) in the join engine: uniform data, or Poisson data with three skewed parts.
 
-All streams share a key, so a tuple may visit the nine others in any order. `fanouts[p, s]` is how many tuples of stream s
-a key of part p meets in a window; the rest of a stream's tuples have keys that occur nowhere else. Keys are scattered: a
-key's own value tells nothing, the part is read off the other attributes. The best single order of each stream, and the
-best order of each part, are exact given the fan-outs.
+All streams share a key, so a tuple may visit the nine others in any order. `fanouts[p, s]` is the number of tuples of
+stream s that a key of part p meets in a window. The remaining tuples of a stream have keys that occur nowhere else. Keys
+are scattered, so their values predict nothing; the other attributes identify the part. Given the fan-outs, the best
+single order of each stream and the best order of each part are exact.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from thalweg.plan import Pipeline, Route, Ruster
 
 STREAMS = 10
 WINDOW = 2_000
-"""Milliseconds, and tuples of each stream: one comes every millisecond."""
+"""In milliseconds, which is also the number of tuples per stream: one arrives every millisecond."""
 BATCH = 1_000
 FANOUTS = (0.05, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.95, 1.0)
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Attributes = Callable[[int, np.random.Generator], tuple[Floats, Ints]]
-"""Draws the attributes of so many tuples, and the part that each belongs to."""
+"""Draws the attributes of a number of tuples, and the part that each belongs to."""
 Chooser = str | Callable[[Pipeline, int], Policy]
 
 
 @dataclass(frozen=True)
 class Streams:
-    """The streams, the part of each tuple, and what is known of them beforehand."""
+    """The streams, the part of each tuple, and what is known in advance."""
 
     data: dict[str, pa.Table]
     part: dict[str, Ints]
@@ -58,10 +58,10 @@ class Streams:
         return sum(table.num_rows for table in self.data.values())
 
     def best(self, pipeline: Pipeline, parts: list[int]) -> Route:
-        """The best order of a stream's tuples for these parts together.
+        """The best single order for a stream's tuples of these parts.
 
-        A visit takes a bucket for each row in and a candidate for each row out, which are the rows into the next one: up to
-        a constant all work is rows in. Tuples whose key occurs nowhere else leave at the first stem, whichever it is.
+        A visit takes one bucket per row in and one candidate per row out, and the rows out are the rows into the next
+        visit. So up to a constant, all work is rows in. Tuples whose key occurs nowhere else leave at the first stem.
         """
         stems = [self.names.index(name) for name in pipeline.names]
         weight = self.share[parts] * self.fanouts[parts, self.names.index(pipeline.stream)]
@@ -70,7 +70,7 @@ class Streams:
 
 
 def draw(attributes: Attributes, tuples: int, random: np.random.Generator) -> Streams:
-    """So many tuples of each stream."""
+    """Draw this many tuples of each stream."""
     drawn = [attributes(tuples, random) for _ in range(STREAMS)]
     share = np.bincount(np.concatenate([part for _, part in drawn])) / (tuples * STREAMS)
     fanouts = np.array([random.permutation(FANOUTS) for _ in share])
@@ -89,7 +89,7 @@ def draw(attributes: Attributes, tuples: int, random: np.random.Generator) -> St
 
 
 def query(streams: Streams) -> Query:
-    """What comes out has all columns: the engine, and so a policy, sees only those that a query reads."""
+    """The query outputs all columns, because a policy sees only those that a query reads."""
     columns = [f"{s}.{c} AS {s}_{c}" for s, table in streams.data.items() for c in table.column_names]
     inputs = [f"{s} [RANGE {WINDOW - 1} MILLISECONDS]" for s in streams.data]
     first, *others = streams.names
@@ -99,7 +99,7 @@ def query(streams: Streams) -> Query:
 
 
 def single(streams: Streams) -> Callable[[Pipeline, int], Policy]:
-    """SP: an MJoin whose every stream has the best single order."""
+    """SP: an MJoin in which every stream has its best single order."""
 
     def make(pipeline: Pipeline, seed: int) -> Policy:
         policy = SingleRoute(pipeline, seed)
@@ -110,7 +110,7 @@ def single(streams: Streams) -> Callable[[Pipeline, int], Policy]:
 
 
 def knowing(streams: Streams) -> Callable[[Pipeline, int], Policy]:
-    """Told the part of each tuple, and the best order of each."""
+    """Knows the part of each tuple and the best order of each part."""
 
     class Knows(SingleRoute):
         name = "knows"
@@ -129,7 +129,7 @@ def knowing(streams: Streams) -> Callable[[Pipeline, int], Policy]:
 
 
 def joined(policy: Chooser, streams: Streams, seed: int, tuples: int | None = None) -> tuple[float, float, int]:
-    """Work, processor seconds, and results; of the first so many tuples of each stream."""
+    """Work, processor seconds and results, for the first tuples of each stream or for all."""
     engine = Engine(query(streams), policy=policy, seed=seed)
     length = next(iter(streams.data.values())).num_rows if tuples is None else tuples
     found, began = 0, process_time()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def wanders(id: int) -> bool:
-    """Takes more than a hundred steps down to 1 (halve the even, triple the odd and add one)."""
+    """Takes more than a hundred Collatz steps to reach 1 (halve even numbers; triple odd ones and add one)."""
     steps = 0
     while id > 1:
         id, steps = (id // 2 if id % 2 == 0 else 3 * id + 1), steps + 1
@@ -12,5 +12,5 @@ def wanders(id: int) -> bool:
 
 
 def palindrome(id: int) -> bool:
-    """Reads the same from both ends."""
+    """Reads the same forwards and backwards."""
     return str(id) == str(id)[::-1]

@@ -1,4 +1,4 @@
-"""AMRI, the adaptive multi-route index (Works et al. 2013): figures 8, 9 and 10 of its section 9, run again."""
+"""AMRI, the adaptive multi-route index (Works et al. 2013): figures 8, 9 and 10 of its section 9, repeated."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def trials(
 
 
 def more_than(best: str, others: Sequence[str]) -> Callable[[Measurements], Finding]:
-    """The throughput of one over each of the others is above 1."""
+    """One contender has a higher throughput than each of the others."""
 
     def decide(measured: Measurements) -> Finding:
         ratios = {f"over {o}": measured.ratio("throughput", {"index": best}, {"index": o}) for o in others}
@@ -50,7 +50,7 @@ def more_than(best: str, others: Sequence[str]) -> Callable[[Measurements], Find
 
 
 def results_over(spent: str, curve: str, name: str = "", of: str = "", **where: Value) -> Panel:
-    """Cumulative results, as in the paper's figures, until half of the contenders have all of them."""
+    """Cumulative results, as in the paper's figures, until half of the contenders have found them all."""
     unit = f"{'CPU time' if spent == 'time' else spent}, in 40ths of what the median needs"
     title = f"{of}: results over {spent}" if of else f"Results over {spent}"
     return Panel(name or spent, title, spent, curve, unit, "results", "timeline", series="index", where=where)

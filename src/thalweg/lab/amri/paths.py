@@ -1,4 +1,4 @@
-"""Figure 10: how many query paths the streams ask for (AMRI, section 9.5)."""
+"""Figure 10: the number of query paths that the streams call for (AMRI, section 9.5)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ AMRI = "AMRI (paper)"
 OURS = "AMRI (ours)"
 EACH = "hash for each pattern"
 LENIENT = PAPER | {"epsilon": 0.1, "theta": 0.15}
-"""What the paper takes for sensors and for figure 10."""
+"""The paper's settings for sensors and for figure 10."""
 
 
 def hashed(k: int) -> Contender:

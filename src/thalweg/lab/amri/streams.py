@@ -1,9 +1,9 @@
 """The streams of AMRI's section 9.1, made from a seed: four streams, a complete join, and what drifts.
 
-Synthetic: every pair of streams has an attribute of its own. The six pairs fall into three perfect matchings, one
-selective and two not; every half window of tuples the roles change, so that another order of stems is best. Sensors: a
-look-alike of the Intel lab's readings, which can't be had: temperature (to a tenth of a degree) and humidity (to half a
-percent) follow the hour and each other, places are few and fixed; a reading has a few equals in each other stream.
+Synthetic: every pair of streams has an attribute of its own. The six pairs form three perfect matchings, one selective
+and two not. The roles change every half window, so that another order of stems is best. Sensors: a look-alike of the
+Intel lab's readings, which are not available. Temperature (to a tenth of a degree) and humidity (to half a percent)
+follow the hour and each other; places are few and fixed. A reading has a few equals in each of the other streams.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAIRS = tuple(combinations(range(1, 5), 2))
 MATCHING = (0, 1, 2, 2, 1, 0)
 NAMES = ("s1", "s2", "s3", "s4")
 ROLES = tuple(permutations(range(3)))
-"""All ways to give three selectivities to three matchings: the first two share one order for two of the streams."""
+"""All ways to assign three selectivities to three matchings. The first two share one order for two of the streams."""
 
 
 ORDERS = len(ROLES)
@@ -29,7 +29,7 @@ ORDERS = len(ROLES)
 
 @dataclass(frozen=True)
 class Streams:
-    """Tables with a tuple of each stream per millisecond, and the query over them."""
+    """Tables with one tuple per stream and millisecond, and the query over them."""
 
     data: dict[str, pa.Table]
     query: Query
@@ -38,7 +38,7 @@ class Streams:
 
 
 def synthetic(tuples: int, window: int, seed: int, orders: int = ORDERS) -> Streams:
-    """`orders`: between how many roles of the matchings the phases alternate; 1 never changes."""
+    """`orders`: the number of role assignments between which the phases alternate; 1 never changes."""
     random = np.random.default_rng([seed, orders])
     domains = np.array([window / 2, window / 100, window / 100])
     roles = [ROLES[k] for k in random.permutation(6)[:orders]]
@@ -50,12 +50,12 @@ def synthetic(tuples: int, window: int, seed: int, orders: int = ORDERS) -> Stre
     common = {j: random.random(tuples + window // 4) for j in range(6)}
     for s in range(1, 5):
         columns = {"ts": times}
-        # Events begin before the first tuple: were they cut off there, hundreds of tuples would share one.
+        # Events start before the first tuple. If they were cut off there, hundreds of tuples would share one event.
         event = (times + window // 4 - random.integers(0, window // 4, tuples)) // 8 * 8
         for j, pair in enumerate(PAIRS):
             if s in pair:
                 size = domains[np.array([r[MATCHING[j]] for r in roles])[phase]]
-                # A tenth of the tuples are what an event left in every stream: they join.
+                # An event leaves a tuple in every stream. A tenth of all tuples come from events; they join.
                 share = np.where(planted, common[j][event], random.random(tuples))
                 columns[f"a{pair[0]}{pair[1]}"] = (share * size).astype(np.int64)
         data[f"s{s}"] = pa.table(columns)

@@ -1,10 +1,10 @@
-"""One pass of the streams under one way to index, and results against the work that had been done by then.
+"""One pass of the streams with one kind of index: results against the work done so far.
 
-The paper's measure is results in a fixed time. Here it is results for each million units of work, which has no noise:
-buckets looked up, candidates examined, rows entered into an index (once for each index, and again when they move).
-Profiling is included. Results over CPU time are kept beside it, as the paper draws them. The first window is training,
-as the paper's first 15 minutes are, and not counted. Routes are those of `auto`, which sends scouts on other routes all
-the time. A course is run once for all figures that show it.
+The paper measures results in a fixed time. We measure results per million units of work, which has no noise: buckets
+looked up, candidates examined, rows entered into an index (once per index, and again when they move), including
+profiling. We also keep results over CPU time, as the paper draws them. The first window is for training, like the
+paper's first 15 minutes, and does not count. Routes are those of `auto`, which keeps sending scouts on other routes. A
+pass that several figures show runs only once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from thalweg.optimize.indexes.amri import Amri
 from thalweg.plan import Change, Plan
 
 SCOUTED = 100
-"""Tuples of a micro-batch, at least: smaller ones have no scouts, and routes would stay as written."""
+"""Minimum number of tuples in a micro-batch. Smaller ones have no scouts, and routes would stay as written."""
 WORK = ("candidates", "buckets", "profiling work", "entries")
 POINTS = 40
 """Points of a curve of results over work."""
@@ -47,7 +47,7 @@ class Contender:
     tuner: Mapping[str, Any] | None = None
     layout: str = "hash"
     static: bool = False
-    """Keeps the layouts that its training ended with."""
+    """Keep the layouts from the end of training."""
 
     def make(self, window: int) -> Trainee | None:
         if self.tuner is None:
@@ -57,20 +57,20 @@ class Contender:
 
 @dataclass
 class Course:
-    """Running totals since the training, one of each micro-batch."""
+    """Running totals since training, one per micro-batch."""
 
     results: list[int] = field(default_factory=list)
     work: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    """Of CPU, the only ones with noise."""
+    """CPU seconds, the only noisy totals."""
     bytes: int = 0
     changes: int = 0
     counted: dict[str, float] = field(default_factory=dict)
-    """What the work is made of; hashes and rows moved."""
+    """The parts of the work, plus hashes and rows moved."""
 
 
 _COURSES: dict[str, Course] = {}
-"""Those of this process, by what determines them."""
+"""The passes of this process, by everything that determines them."""
 
 
 def course(make: Callable[..., Streams], arguments: Mapping[str, Any], contender: Contender, seed: int) -> Course:
@@ -127,7 +127,7 @@ def _totals(engine: Engine) -> dict[str, float]:
 def compare(
     make: Callable[..., Streams], arguments: Mapping[str, Any], contenders: Sequence[Contender], seed: int
 ) -> list[dict[str, Value]]:
-    """All contenders on one draw. Curves end where the median contender is done: by then half of them have all results."""
+    """All contenders on one draw. Curves end where the median contender is done: half of them then have all results."""
     went = {c.name: course(make, arguments, c, seed) for c in contenders}
     totals = {c.results[-1] for c in went.values()}
     assert len(totals) == 1, f"answers differ: {totals}"
@@ -148,6 +148,6 @@ def compare(
 
 
 def _curve(results: Sequence[int], spent: Sequence[float], budget: float) -> list[float]:
-    """Results by the time that each part of the budget is spent."""
+    """Results found by the time each part of the budget is spent."""
     at = np.interp(np.linspace(0, budget, POINTS), [0.0, *spent], [0, *results])
     return [float(v) for v in at]

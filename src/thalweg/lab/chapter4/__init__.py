@@ -1,4 +1,4 @@
-"""Thesis chapter 4, adaptive ordering of pipelined filters: every figure and table of its section 4.7, run again."""
+"""Thesis chapter 4, adaptive ordering of pipelined filters: every figure and table of its section 4.7, repeated."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def phases(count: int, costs: Sequence[float], random: np.random.Generator, leas
 
 
 def timeline(contenders: Sequence[Contender], before: int, after: int, seed: int) -> list[dict[str, Value]]:
-    """One change after `before` tuples; evaluations every 2,000 tuples, and how long it took to get over the change."""
+    """One change after `before` tuples; evaluations every 2,000 tuples, and the time to recover from the change."""
     random = np.random.default_rng([seed, 19])
     costs = [1.0] * N
     old, new = phases(2, costs, random, least=1.25)
@@ -69,7 +69,7 @@ def timeline(contenders: Sequence[Contender], before: int, after: int, seed: int
         best = order_work(bits[before : before + window], new.best(costs)[0], costs)
         excess = went.work_between(before, before + window) / best - 1
         row: dict[str, Value] = {"policy": contender.name, "seed": seed, "excess": 100 * excess}
-        if contender.policy != "lottery":  # it draws routes: no one order is in force
+        if contender.policy != "lottery":  # it draws routes, so no single order is in force
             ratios = _ratios(new, costs, went, before)
             row |= {
                 "settled": _settle(ratios, 1.05) * went.batch, "jump": float(np.abs(np.diff(ratios)).max()),

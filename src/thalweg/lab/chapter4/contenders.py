@@ -1,7 +1,7 @@
-"""Who runs in chapter 4: the thesis' four algorithms as its Table 4.1 sets them, its yardstick Optimal, and ours.
+"""The contenders of chapter 4: the thesis' four algorithms with the settings of Table 4.1, its yardstick Optimal, and ours.
 
 Table 4.1: p = 0.01 (Independent 0.005), window of 1000 profile tuples (Sweep 500), α = 0.9. It gives no p for Sweep and
-LocalSwaps: they use A-Greedy's, as section 4.4 says of Sweep. Where a figure has another p, Independent keeps its half.
+LocalSwaps; they use A-Greedy's, as section 4.4 says of Sweep. Where a figure uses another p, Independent gets half of it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def thesis(p: float = 0.01) -> list[Contender]:
 
 
 def ours() -> list[Contender]:
-    """What Thalweg runs unless told otherwise: A-Greedy that follows change, and `auto`, the default."""
+    """Thalweg's own settings: A-Greedy that follows change, and `auto`, the default."""
     return [Contender(FOLLOWING, "agreedy"), Contender(AUTO, "auto")]
 
 
@@ -55,21 +55,21 @@ def named(contenders: Sequence[Contender], *names: str) -> list[Contender]:
 
 
 def lottery() -> list[Contender]:
-    """The eddy's tickets, beside them."""
+    """The eddy's tickets, for comparison."""
     return [Contender(LOTTERY, "lottery")]
 
 
 STEADY_BATCH = 2000
-"""Tuples between decisions on stationary streams, where nothing is gained by deciding more often."""
+"""Tuples between decisions on stationary streams, where deciding more often gains nothing."""
 
 
 def steady(
     x: dict[str, Value], population: Population, costs: Sequence[float], contenders: Sequence[Contender],
     tuples: int, settle: int, seed: int,
 ) -> list[dict[str, Value]]:  # fmt: skip
-    """Every contender over the same stationary stream; what it costs for each tuple once `settle` tuples have passed.
+    """Every contender over the same stationary stream: its cost per tuple after the first `settle` tuples.
 
-    The filters stand in an order drawn by the seed, so that nobody is lucky with the written one.
+    The seed draws the order of the filters, so that nobody is lucky with the written one.
     """
     random = np.random.default_rng([seed, len(population)])
     permutation = [int(i) for i in random.permutation(len(population))]
@@ -87,7 +87,7 @@ def steady(
             _row(x, contender.name, seed, went.useful[start:].sum() / counted, went.extra[start:].sum() / counted)
             | {"reorders": went.reorders}
         )
-        if contender.policy != "lottery":  # it draws routes: no one order is in force
+        if contender.policy != "lottery":  # it draws routes, so no single order is in force
             rows[-1]["order_ratio"] = _order_ratio(filters, price, went, start, least)
     least_work = float(np.asarray(rows[0]["cost"], float))
     return [row | {"vs_optimal": float(np.asarray(row["cost"], float)) / least_work} for row in rows]
@@ -102,6 +102,6 @@ def _row(x: dict[str, Value], policy: str, seed: int, useful: float, extra: floa
 
 
 def _order_ratio(population: Population, costs: Sequence[float], went: Run, start: int, least: float) -> float:
-    """True cost of the orders that were in force, against the best order's: without the noise of the stream."""
+    """True cost of the orders in force relative to the best order, without the noise of the stream."""
     known = {order: population.cost(order, costs) for order in set(went.orders[start:])}
     return float(np.mean([known[order] for order in went.orders[start:]])) / least

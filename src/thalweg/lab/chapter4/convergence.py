@@ -28,7 +28,7 @@ RATE = "tuples per 1,000 units of work"
 
 
 def _lengths(quick: bool) -> tuple[int, int, int]:
-    """Seeds, tuples, and tuples to settle: a window of 1000 profile tuples spans 100,000 tuples at p = 0.01."""
+    """Seeds, tuples, and tuples until settled: a window of 1000 profile tuples spans 100,000 tuples at p = 0.01."""
     return (3, 80_000, 50_000) if quick else (12, 180_000, 120_000)
 
 

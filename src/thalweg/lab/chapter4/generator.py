@@ -1,9 +1,9 @@
 """Streams with correlated filters: groups of Γ filters that agree on 80 % of the tuples; thesis 4.7.2.
 
-Each group draws a shared uniform number per tuple; each filter of it uses the shared one with probability q and a fresh
-one else, and passes the tuple iff the number is below the group's selectivity σ. Two filters of a group then agree on
-q² + (1 - q²)(σ² + (1 - σ)²) of the tuples, which fixes q. Groups are independent. The joint pass probabilities have a
-closed form, so the true cost of any order is known exactly.
+Each group draws a shared uniform number per tuple. Each filter of the group uses the shared number with probability q
+and otherwise a fresh one, and passes the tuple iff the number is below the group's selectivity σ. Two filters of a group
+then agree on q² + (1 - q²)(σ² + (1 - σ)²) of the tuples, which fixes q. Groups are independent. The joint pass
+probabilities have a closed form, so the true cost of any order is known exactly.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Population:
         return len(self.groups)
 
     def permuted(self, permutation: Sequence[int]) -> Population:
-        """Filter i takes over group and selectivity of filter permutation[i]."""
+        """Filter i takes over the group and selectivity of filter permutation[i]."""
         return replace(
             self,
             groups=tuple(self.groups[i] for i in permutation),
@@ -109,7 +109,7 @@ class Population:
         return prod(shares)
 
     def cost(self, order: Sequence[int], costs: Sequence[float]) -> float:
-        """Expected cost of an order for each tuple (equation 4.1), exactly."""
+        """Exact expected cost of an order per tuple (equation 4.1)."""
         return sum(costs[op] * self.all_pass(order[:place]) for place, op in enumerate(order))
 
     def best(self, costs: Sequence[float]) -> tuple[tuple[int, ...], float]:
@@ -125,7 +125,7 @@ def _best(population: Population, costs: tuple[float, ...]) -> tuple[tuple[int, 
 
 
 def changing(phases: Sequence[Population], length: int, random: np.random.Generator) -> PassBits:
-    """A stream that goes through the populations one after the other, `length` tuples each."""
+    """A stream that draws from the populations one after the other, `length` tuples each."""
     return np.concatenate([p.draw(length, random) for p in phases])
 
 

@@ -1,6 +1,6 @@
-"""The generator itself as an experiment: filters of a group agree on 80 %, other pairs as chance has it; thesis 4.7.2.
+"""The generator itself as an experiment: filters of a group agree on 80 %, other pairs by chance; thesis 4.7.2.
 
-Also the true cost of the best order, of the average order and of the worst, which say how much there is to win at all.
+Also the true cost of the best, the average and the worst order, which shows how much a good order can save.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from thalweg.lab.chapter4.generator import AGREEMENT, Population
 from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Panel, Trial, Value
 
 GREATEST = 7
-"""Filters up to which all orders are priced one by one; beyond, a sample of 5,000 orders."""
+"""Up to this many filters, every order is priced; beyond, a sample of 5,000 orders."""
 
 
 def agreement(gamma: int, selectivity: float, tuples: int, seed: int) -> list[dict[str, Value]]:
-    """How often pairs of eight filters agree, and how many tuples each passes."""
+    """How often pairs of eight filters agree, and the share of tuples that each passes."""
     population = Population.of(8, gamma, selectivity)
     bits = population.draw(tuples, np.random.default_rng([seed, gamma]))
     inside: list[float] = []

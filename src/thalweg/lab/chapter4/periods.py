@@ -35,7 +35,7 @@ from thalweg.lab.simulate import order_work
 def periodic(
     period: int, c: int, contenders: Sequence[Contender], tuples: int, seed: int, span: str = ""
 ) -> list[dict[str, Value]]:
-    """Cost for each tuple of a workload whose characteristics are permuted every `period` tuples."""
+    """Cost per tuple of a workload whose characteristics are permuted every `period` tuples."""
     random = np.random.default_rng([seed, period])  # the same tuples for every c
     costs = [float(x) for x in np.where(random.permutation(N) < N // 2, 1, c)]
     parts = phases(max(tuples // period, 1), costs, random)

@@ -2,8 +2,8 @@
 
 Each id of the domain has a pass vector drawn from the population; table i holds the ids that filter i passes, evened
 out to its exact size, and the stream draws ids uniformly. A filter of cost c does c probes of its table. The filters
-run through the same fabric as any query. Time is CPU time of the running thread: wall time on a shared machine would
-measure the neighbours.
+run through the same fabric as any query. Time is CPU time of the running thread, because wall time on a shared machine
+measures other programs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENTRIES = 10_000
 
 
 def tables(population: Population, random: np.random.Generator) -> tuple[list[frozenset[int]], int]:
-    """One table of 10,000 ids for each filter, and the size of the domain. All filters have the same selectivity."""
+    """One table of 10,000 ids per filter, and the size of the domain. All filters have the same selectivity."""
     selectivity = population.selectivities[0]
     domain = round(ENTRIES / selectivity)
     bits = population.draw(domain, random)
@@ -74,7 +74,7 @@ class CpuMeter(Shared):
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of a run: CPU in all, on the wall, CPU in filters on the tuples' way, CPU in filters only to profile."""
+    """Seconds of a run: total CPU, wall, CPU in filters on the tuples' way, CPU in filters only for profiling."""
 
     cpu: float
     wall: float
@@ -84,7 +84,7 @@ class Spent:
 
 @dataclass
 class ProbeBench:
-    """A stream and its filters, ready to be run by a policy."""
+    """A stream and its filters, ready for a policy."""
 
     population: Population
     costs: Sequence[int]
@@ -104,14 +104,14 @@ class ProbeBench:
 
     @property
     def bits(self) -> PassBits:
-        """What the filters would say of every tuple of the stream."""
+        """The verdict of every filter on every tuple of the stream."""
         held = np.zeros((self.domain, len(self.tables)), np.bool_)
         for i, table in enumerate(self.tables):
             held[list(table), i] = True
         return held[self.stream]
 
     def seconds_per_row(self, rows: int = 3000) -> list[float]:
-        """What each filter costs here."""
+        """The cost of each filter on this machine."""
         batch = next(self.batches(0, rows)).data
         spent = []
         for judge in self.filters:
@@ -215,9 +215,9 @@ class TimedView(MatrixView):
 
 @dataclass
 class TimedAGreedy(AGreedy):
-    """A-Greedy that knows where its time goes (the rows of Table 4.2).
+    """A-Greedy that records where its time goes (the rows of Table 4.2).
 
-    What learning does besides window and view is finding and correcting violations.
+    Whatever learning does besides window and view is finding and correcting violations.
     """
 
     def __post_init__(self) -> None:

@@ -35,7 +35,7 @@ PARTS = {
 
 
 def reported() -> list[dict[str, Value]]:
-    """The thesis' own table, to stand beside ours."""
+    """The thesis' own table, to show beside ours."""
     return [{"clock": "thesis", "point": k, "seed": 0, "other": 0.0, **v} for k, v in REPORTED.items()]
 
 

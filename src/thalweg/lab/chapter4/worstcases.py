@@ -1,8 +1,8 @@
 """Worst cases of Independent and of LocalSwaps against A-Greedy, with exact figures (thesis examples 4.5.1 and 4.6.1).
 
-Values are uniform over 1 to 100. Twice each: with exact statistics (values in turn, every tuple profiled, α = 1), where
-the figures are the paper's to the last digit; and sampled as in Table 4.1, where chance breaks ties. The second
-example's printed costs are not per tuple; the right ones are used.
+Values are uniform over 1 to 100. Each case runs twice: with exact statistics (values in turn, every tuple profiled,
+α = 1), where the figures match the paper's to the last digit, and sampled as in Table 4.1, where chance breaks ties. The
+printed costs of the second example are not per tuple; we use the corrected ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Pan
 from thalweg.lab.simulate import PassBits, best_order, order_work
 
 SEARCHED = 10
-"""Filters up to which all sets of filters are searched for the best order."""
+"""Up to this many filters, all sets of filters are searched for the best order."""
 VALUES: NDArray[np.int64] = np.arange(1, 101)
 
 
@@ -51,12 +51,12 @@ def against_local_swaps(n: int) -> tuple[PassBits, PassBits]:
 
 
 def _exact(contender: Contender) -> Contender:
-    """The same algorithm with nothing left to chance: every tuple is profiled, and ties stay ties."""
+    """The same algorithm without chance: every tuple is profiled, and ties stay ties."""
     return Contender(contender.name, contender.policy, contender.options | {"p": 1.0, "alpha": 1.0})
 
 
 def independent_case(n: int, tuples: int, seed: int, contenders: Sequence[Contender]) -> list[dict[str, Value]]:
-    """Costs for each tuple: of the order reached with exact statistics, and over a sampled run."""
+    """Costs per tuple: of the order reached with exact statistics, and over a sampled run."""
     table = against_independent(n)
     x: dict[str, Value] = {"case": "independent", "n": n, "seed": seed}
     rows = _exact_rows(x, [table], named(thesis(), A_GREEDY, INDEPENDENT), seed)
@@ -93,7 +93,7 @@ def _exact_rows(
 def _sampled_rows(
     x: dict[str, Value], bits: PassBits, start: int, contenders: Sequence[Contender], seed: int
 ) -> list[dict[str, Value]]:
-    """Useful work per tuple over the part of the stream that begins at `start`."""
+    """Useful work per tuple over the part of the stream from `start` on."""
     rows = []
     for contender in contenders:
         went = contender.run(bits, [1.0] * bits.shape[1], seed)

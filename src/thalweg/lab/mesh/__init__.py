@@ -1,4 +1,4 @@
-"""Query mesh run again (Nehme et al. 2012): figures 10 to 13 on filters, table look-ups and a join of ten streams."""
+"""Query mesh repeated (Nehme et al. 2012): figures 10 to 13 on filters, table look-ups and a join of ten streams."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ executions = Experiment(
 
 
 COST = 50.0
-"""Microseconds of an operator, where time is told."""
+"""Cost of an operator in microseconds, where time is reported."""
 PLAIN = "MR+CBR, no batching"
 FEW = 50
-"""Tuples that are routed together where nothing is batched: one by one, our routing would measure Python's calls alone."""
+"""Tuples routed together without batching. One by one would measure little more than Python's calls."""
 
 
 def over_time(tuples: int, seed: int) -> list[dict[str, Value]]:
-    """Share of the time that a policy takes for itself, and what has come out when SP is so far."""
+    """Share of the time that a policy takes for itself, and its output at several points of SP's run."""
     bits, columns = stream("poisson", tuples, np.random.default_rng([seed, 11]))
     pipeline = Pipeline("s", tuple(Operator(f"f{i}") for i in range(OPERATORS)))
     single = best_order(bits, [1.0] * OPERATORS)[1] * COST
@@ -80,7 +80,7 @@ def over_time(tuples: int, seed: int) -> list[dict[str, Value]]:
         rows.append(here | {"policy": name, "share": 100 * float(own.sum() / spent[-1])})
         for t in parts:
             now = single * t / 100
-            # The stream does not end when our tuples do: beyond them output goes on at the mean rate.
+            # The stream does not end with our tuples: beyond them, output continues at the mean rate.
             put = float(np.interp(now, spent, out)) if now < spent[-1] else float(out[-1] * now / spent[-1])
             rows.append(here | {"policy": name, "time": t, "output": put})
     return rows

@@ -19,13 +19,13 @@ from thalweg.lab.tenstreams import Chooser
 
 
 def looked_up(kind: str, tuples: int, seed: int) -> list[dict[str, Value]]:
-    """The same streams, with operators that are tables; SP is an MJoin written in the best single order."""
+    """The same streams with tables as operators. SP is an MJoin written in the best single order."""
     random = np.random.default_rng([seed, 12])
     bits, columns = stream(kind, tuples, random)
     drawn = Star(bits, np.zeros(tuples, np.int64), {n: v.astype(np.int64) for n, v in columns.items()})
     tuples_in, tables = lookups.tables(drawn, random)
     best = {f"d{i + 1}": tables[f"d{i + 1}"] for i in best_order(bits, [1.0] * OPERATORS)[0]}
-    lookups.looked_up("written", tuples_in.slice(0, 2000), tables, seed)  # kernels are loaded before time counts
+    lookups.looked_up("written", tuples_in.slice(0, 2000), tables, seed)  # load the kernels before the clock starts
     rows: list[dict[str, Value]] = []
     for name, policy, asked in ((SP, "written", best), (MR, "cbr", tables), (QM, "mesh", tables)):
         work, took, found = lookups.looked_up(policy, tuples_in, asked, seed)
@@ -58,7 +58,7 @@ ENGINE_PANELS = (
     Panel("work", "Buckets and candidates per tuple", "data", "work", "", "per tuple", kind="bars"),
     Panel("time", "Processor time per tuple", "data", "microseconds", "", "µs", kind="bars"),
 )
-"""Where the join engine runs: what it takes to join a tuple."""
+"""What it takes the join engine to join a tuple."""
 
 lookup_tables = Experiment(
     name="mesh-tables", title="The same with tables looked up by the join engine", paper=PAPER, section="6.2", figures=(),
@@ -77,7 +77,7 @@ KNOWS = "knows"
 def joined(kind: str, tuples: int, seed: int) -> list[dict[str, Value]]:
     """The join of ten streams; all contenders must find the same number of results."""
     streams = tenstreams.draw(partial(attributes, kind), tuples, np.random.default_rng([seed, 13]))
-    tenstreams.joined("written", streams, seed, 2 * tenstreams.BATCH)  # kernels are loaded before time counts
+    tenstreams.joined("written", streams, seed, 2 * tenstreams.BATCH)  # load the kernels before the clock starts
     rows: list[dict[str, Value]] = []
     results = set()
     contenders: tuple[tuple[str, Chooser], ...] = (

@@ -21,7 +21,7 @@ OPERATORS, ATTRIBUTES, PARTS = 6, 6, 3
 
 
 def attributes(kind: str, tuples: int, random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Six attributes, and the part of each tuple. Poisson: whether two of the attributes are 0 makes three parts."""
+    """Six attributes, and the part of each tuple. For Poisson data, whether two of the attributes are 0 gives three parts."""
     if kind == "uniform":
         return random.integers(0, 101, (tuples, ATTRIBUTES)).astype(float), np.zeros(tuples, np.int64)
     values = random.poisson(1.0, (tuples, ATTRIBUTES)).astype(float)
