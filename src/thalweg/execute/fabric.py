@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import ROWS_OUT, UNTRIED, WORK, Journey, Visits
 from thalweg.execute.arrival import Arrival
-from thalweg.execute.filters import Filter
+from thalweg.execute.filters import Filter, Rows
 from thalweg.execute.kernels.routes import by_route
 from thalweg.execute.meter import Meter, clock
 from thalweg.execute.operators.filter import Filters
@@ -65,9 +65,9 @@ class Fabric:
         arrival, pending = Arrival.of(batch), Pending()
         keep, journeys = np.zeros(len(batch), np.bool_), list[Journey]()
         for ruster in rusters:
-            trip, partial, _ = self._depart(arrival, ruster, pending)
+            trip, lines, _ = self._depart(arrival, ruster, pending)
             if trip is not None:
-                keep[partial[:, 0]] = True
+                keep[slice(None) if lines is None else lines] = True
                 journeys.append(trip.journey(None, self.first))
         if pending:
             self.filters.raise_first(batch.data, np.flatnonzero(keep), pending)
@@ -75,10 +75,12 @@ class Fabric:
 
     def admit(self, arrival: Arrival) -> Ints:
         """The lines of `arrival.partial` that pass the input's filters; they go no further."""
+        if not self.first:
+            return arrival.partial
         trip = Trip.begin(arrival, Ruster(None, self._entrance.routes[0]), self._entrance, {}, len(self.pipeline))
-        rows = np.ascontiguousarray(arrival.partial[:, self._column])
-        alive = self.filters.work(trip, self._entrance.ahead, rows, None)
-        partial = arrival.partial if alive is None else arrival.partial.compress(alive, axis=0)
+        rows = self._row_numbers(arrival, None)
+        lines = self.filters.work(trip, self._entrance.ahead, rows, len(arrival.partial), None)
+        partial = _picked(arrival.partial, lines)
         if trip.pending:
             self.filters.raise_first(arrival.data, partial[:, self._column], trip.pending)
         return partial
@@ -92,15 +94,17 @@ class Fabric:
         kept, recalled, journeys = list[Ints](), list[Ints](), list[Journey]()
         pending = Pending()
         for ruster in rusters:
-            trip, partial, ids = self._depart(arrival, ruster, pending)
+            trip, lines, ids = self._depart(arrival, ruster, pending)
             if trip is None:
                 continue
+            if ids is None:
+                partial = _picked(arrival.partial, lines)
+                ends = np.array([0, len(partial)])
+            else:
+                order, ends = by_route(ids, len(ruster.routes))
+                partial = arrival.partial.take(order if lines is None else lines[order], axis=0)
             if self._stored and pending:
                 self.filters.raise_first(arrival.data, partial[:, self._column], pending)
-            ends = np.array([0, len(partial)])
-            if ids is not None:
-                order, ends = by_route(ids, len(ruster.routes))
-                partial = partial.take(order, axis=0)
             if len(partial):
                 self._onward(trip, -1, partial, ends, emit)
             if trip.passed is not None and trip.matches is not None:
@@ -132,31 +136,37 @@ class Fabric:
 
     def _depart(
         self, arrival: Arrival, ruster: Ruster, pending: Pending
-    ) -> tuple[Trip | None, Ints, NDArray[np.int32] | None]:
-        """Begin a trip with the filters that come before any stem: the lines that pass, and the route of each."""
+    ) -> tuple[Trip | None, Rows | None, NDArray[np.int32] | None]:
+        """Begin a trip with the filters that come before any stem: the lines of `arrival.partial` that pass (None: all), and
+        the route of each."""
         table = self.tables.of(ruster)
-        partial = arrival.partial if ruster.rows is None else arrival.partial.take(ruster.rows, axis=0)
-        if not len(partial):
-            return None, partial, None
+        count = len(arrival.partial if ruster.rows is None else ruster.rows)
+        if not count:
+            return None, None, None
         trip = Trip.begin(arrival, ruster, table, pending, len(self.pipeline))
         ids = None if len(table.routes) == 1 else ruster.ids
-        profiled = ruster.purpose == "profile"
-        traced = ruster.trace and self.stems is None and not profiled
-        if not profiled and not traced and not table.ahead.common:
-            return trip, partial, ids
-        rows = np.ascontiguousarray(partial[:, self._column])
-        alive: NDArray[np.bool_] | None
-        if profiled:
-            trip.passed = np.full((len(rows), len(self.pipeline)), UNTRIED, np.int8)
+        at: Rows | None = None
+        if ruster.purpose == "profile":
+            trip.passed = np.full((count, len(self.pipeline)), UNTRIED, np.int8)
+            rows = self._row_numbers(arrival, ruster.rows)
+            rows = np.arange(count) if rows is None else rows
             if self.stems is not None:
                 trip.numbers, trip.matches = rows, np.full(trip.passed.shape, -1, np.int64)
-            alive = self.filters.profile(trip, table.ahead.common, rows)
-        else:
-            trip.dropped = np.full(len(rows), -1, np.int16) if traced else None
-            alive = self.filters.work(trip, table.ahead, rows, ids)
-        if alive is None:
-            return trip, partial, ids
-        return trip, partial.compress(alive, axis=0), None if ids is None else ids[alive]
+            at = self.filters.profile(trip, table.ahead.common, rows)
+        elif table.ahead.common:
+            if ruster.trace and self.stems is None:
+                trip.dropped = np.full(count, -1, np.int16)
+            at = self.filters.work(trip, table.ahead, self._row_numbers(arrival, ruster.rows), count, ids)
+        if at is None or len(at) == count:
+            return trip, ruster.rows, ids
+        return trip, at if ruster.rows is None else ruster.rows[at], None if ids is None else ids[at]
+
+    def _row_numbers(self, arrival: Arrival, lines: Rows | None) -> Rows | None:
+        """The row numbers of these lines of `arrival.partial`; None where they are counted from 0."""
+        if len(arrival.partial) == arrival.data.num_rows:
+            return lines
+        rows = arrival.partial[:, self._column]
+        return np.ascontiguousarray(rows) if lines is None else rows[lines]
 
     def _onward(self, trip: Trip, depth: int, chunk: Ints, ends: Ints, emit: Emit) -> None:
         """Everything that becomes of partial results behind a layer; -1 is where they come in."""
@@ -243,9 +253,11 @@ class Fabric:
         )
         sizes = np.diff(ends)
         routes = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        alive = self.filters.work(trip, rounds, rows, routes[first] if len(sizes) > 1 else None, weights)
-        if alive is None:
+        passed = self.filters.work(trip, rounds, rows, len(rows), routes[first] if len(sizes) > 1 else None, weights)
+        if passed is None:
             return chunk, ends
+        alive = np.zeros(len(rows), np.bool_)
+        alive[passed] = True
         keep = alive[back]
         return chunk.compress(keep, axis=0), _ends(np.bincount(routes[keep], minlength=len(sizes)))
 
@@ -257,6 +269,10 @@ class Fabric:
             self.filters.raise_first(trip.arrival.data, chunk[:, self._column], trip.pending)
         if len(chunk):
             emit(self.number, trip.arrival, chunk)
+
+
+def _picked(partial: Ints, lines: Rows | None) -> Ints:
+    return partial if lines is None else partial.take(lines, axis=0)
 
 
 def _ends(sizes: Ints) -> Ints:

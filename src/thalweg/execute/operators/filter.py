@@ -7,6 +7,7 @@ and raised only if nothing else drops its row; of several errors of a row the on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from thalweg.plan import Pipeline
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 NO_WEIGHTS = np.empty(0, np.int64)
+ONE_ROUTE = np.zeros(1, np.int32)
 
 
 class Filters:
@@ -37,70 +39,67 @@ class Filters:
         self._written = {op: place for place, op in enumerate(pipeline.written)}
 
     def work(
-        self, trip: Trip, rounds: Rounds, rows: Rows, ids: Ids | None, weights: Ints | None = None
-    ) -> NDArray[np.bool_] | None:
-        """Which rows pass the filters of their route; None: all. `rows` are positions in the data, each at most once;
-        `weights` says how many partial results each stands for."""
-        alive: NDArray[np.bool_] | None = None
+        self, trip: Trip, rounds: Rounds, rows: Rows | None, count: int, ids: Ids | None, weights: Ints | None = None
+    ) -> Rows | None:
+        """Which of `count` rows pass the filters of their route, by position; None: all. `rows` are their positions in the
+        data, each at most once (None: the same); `weights` says how many partial results each stands for."""
         at: Rows | None = None
-        """Positions in `rows` of those still on their way; None: all."""
         for k, op in enumerate(rounds.common):
             if at is not None and not len(at):
                 break
             if op >= 0:
-                groups = [(op, at)]
-            else:
-                assert ids is not None
-                everyone = np.arange(len(rows)) if at is None else at
-                order, ends = kernels.by_operator(everyone, ids, rounds.operators, k, len(self.filters))
-                cuts = ends.tolist()
-                groups = [(i, order[cuts[i] : cuts[i + 1]]) for i in range(len(self.filters)) if cuts[i] < cuts[i + 1]]
-            for each, mine in groups:
-                gone = self._visit(trip, each, rows, ids, weights, mine)
-                if gone is not None:
-                    alive = np.ones(len(rows), np.bool_) if alive is None else alive
-                    alive[gone] = False
-                    at = None
-            if alive is not None and at is None:
-                at = np.flatnonzero(alive)
-        return alive
+                at = self._visit(trip, op, rows, count, ids, weights, at)
+                continue
+            assert ids is not None
+            everyone = np.arange(count) if at is None else at
+            order, ends = kernels.by_operator(everyone, ids, rounds.operators, k, len(self.filters))
+            cuts = ends.tolist()
+            alive = np.zeros(count, np.bool_)
+            alive[order[cuts[-2] :]] = True  # those whose route has no more filters
+            for each, (first, last) in enumerate(pairwise(cuts[:-1])):
+                if first < last:
+                    alive[self._visit(trip, each, rows, count, ids, weights, order[first:last])] = True
+            at = np.flatnonzero(alive)
+        return at
 
     def _visit(
-        self, trip: Trip, op: int, rows: Rows, ids: Ids | None, weights: Ints | None, at: Rows | None
+        self, trip: Trip, op: int, rows: Rows | None, count: int, ids: Ids | None, weights: Ints | None, at: Rows | None
     ) -> Rows | None:
-        """Try one filter on the rows at these positions; returns the positions of those it drops, if any."""
-        judged = rows if at is None else rows[at]
+        """Try one filter on the rows at these positions; returns the positions of those that pass."""
+        judged = at if rows is None else rows if at is None else rows[at]
+        waved: Rows | None = None
         if trip.pending and self._guards[op]:
             behind = [row for row, errors in trip.pending.items() if self._guards[op] & errors.keys()]
             if behind:  # a guard raised on these: they are waved through
-                free = ~np.isin(judged, behind)
-                at, judged = np.flatnonzero(free) if at is None else at[free], judged[free]
-        if not len(judged):
-            return None
-        verdict, seconds = self._judge(op, trip.arrival.data, judged)
+                everyone = np.arange(count) if at is None else at
+                hit = np.isin(everyone if judged is None else judged, behind)
+                waved, at = everyone[hit], everyone[~hit]
+                judged = at if rows is None else rows[at]
+        tried = count if at is None else len(at)
+        if not tried:
+            return waved
+        verdict, seconds = self._judge(op, trip.arrival.data, judged, tried)
         trip.seconds[op] += seconds
         for position, error in verdict.errors.items():
-            trip.pending.setdefault(int(judged[position]), {})[op] = error
+            trip.pending.setdefault(int(position if judged is None else judged[position]), {})[op] = error
         holds = verdict.holds
-        lost = np.flatnonzero(~holds)
-        if ids is None:
+        passed = at if holds.all() else np.flatnonzero(holds) if at is None else at[holds]
+        if ids is None and weights is None:
             line = trip.counts[0, op]
-            own = None if weights is None else weights if at is None else weights[at]
-            came = len(judged) if own is None else int(own.sum())
-            line[ROWS_IN] += came
-            line[ROWS_OUT] += came - (len(lost) if own is None else int(own[lost].sum()))
-            line[WORK] += len(judged)
+            line[ROWS_IN] += tried
+            line[ROWS_OUT] += tried if passed is None else len(passed)
+            line[WORK] += tried
         else:
+            mine = ONE_ROUTE.repeat(tried) if ids is None else ids if at is None else ids[at]
             some = NO_WEIGHTS if weights is None else weights if at is None else weights[at]
-            kernels.tally(ids if at is None else ids[at], holds, some, trip.counts, op)
-        if not len(lost):
-            return None
-        gone = lost if at is None else at[lost]
-        if trip.dropped is not None:
-            trip.dropped[gone] = op
-        return gone
+            kernels.tally(mine, holds, some, trip.counts, op)
+        if trip.dropped is not None and passed is not at:
+            trip.dropped[np.flatnonzero(~holds) if at is None else at[~holds]] = op
+        if waved is None or passed is None:
+            return passed
+        return np.sort(np.concatenate([passed, waved]))
 
-    def profile(self, trip: Trip, route: Sequence[int], rows: Rows) -> NDArray[np.bool_]:
+    def profile(self, trip: Trip, route: Sequence[int], rows: Rows) -> Rows:
         """As `work`, and rows already dropped are tried on the operators that `also` asks for. Writes their bits."""
         bits, also = trip.passed, trip.ruster.also
         assert bits is not None
@@ -119,7 +118,7 @@ class Filters:
             if not len(tried):
                 continue
             # One call for those on their way and those tried after a drop: a call for few rows is expensive.
-            verdict, seconds = self._judge(op, trip.arrival.data, rows[tried])
+            verdict, seconds = self._judge(op, trip.arrival.data, rows[tried], len(tried))
             on_way = alive[tried]
             bits[tried, op] = verdict.holds
             for position, error in verdict.errors.items():
@@ -135,13 +134,13 @@ class Filters:
             line[ROWS_IN], line[ROWS_OUT], line[WORK] = count, count - len(gone), len(tried)
             trip.extra[op], trip.extra_seconds[op] = extra, seconds * extra / len(tried)
             trip.seconds[op] = seconds - trip.extra_seconds[op]
-        return alive
+        return np.flatnonzero(alive)
 
-    def _judge(self, op: int, data: pa.RecordBatch, rows: Rows) -> tuple[Verdict, float]:
+    def _judge(self, op: int, data: pa.RecordBatch, rows: Rows | None, count: int) -> tuple[Verdict, float]:
         """Evaluate one filter. A row on which it raised counts as held: others may drop it yet."""
         started = self.meter.start()
         verdict = self.filters[op].evaluate(data, rows)
-        return verdict, self.meter.stop(started, op, len(rows))
+        return verdict, self.meter.stop(started, op, count)
 
     def raise_first(self, data: pa.RecordBatch, rows: Rows, pending: Pending) -> None:
         """Raise the error of the first of these rows that has one."""
