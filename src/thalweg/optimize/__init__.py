@@ -9,7 +9,6 @@ from typing import Any
 from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.policy import Policy
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.optimize.classes.routeprices import has_stems
 from thalweg.plan import Pipeline
 
 GROUP = "thalweg.policies"
@@ -26,18 +25,13 @@ def names() -> list[str]:
 
 
 def make(name: str, pipeline: Pipeline, seed: int = 0, **options: Any) -> Policy:
-    """A fresh policy for a pipeline.
-
-    A pipeline with stems has its own A-Greedy (thesis 5.2), and an `auto` that stands on it.
-    """
+    """A fresh policy for a pipeline."""
     if name not in _registered():
         raise DefinitionError(f"no policy '{name}'", hint=did_you_mean(name, names()))
-    if name in ("agreedy", "auto") and has_stems(pipeline):
+    if name == "auto" and any(op.kind == "stem" for op in pipeline.operators):
         from thalweg.optimize.auto.autojoin import AutoJoin
-        from thalweg.optimize.orders.mjoin import MJoinGreedy
 
-        joined: Policy = (MJoinGreedy if name == "agreedy" else AutoJoin)(pipeline, seed, **options)
-        return joined
+        return AutoJoin(pipeline, seed, **options)
     policy: Policy = _registered()[name].load()(pipeline, seed, **options)
     return policy
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from thalweg.language.query import Input
 from thalweg.optimize import shares as sharing
-from thalweg.profile.rates.probing import UNIT
+from thalweg.profile.prices import RECORDED
 from thalweg.spark.board import JoinEntry
 from thalweg.watch.classes import Classes
 from thalweg.watch.summary import Summary, class_summary
@@ -124,12 +124,12 @@ def classes(cells: list[dict[str, Any]], alias: str) -> Classes | None:
 
 
 def probes(seconds: float) -> str:
-    """Work of joins is in units, whose seconds stand for no clock's.
+    """Seconds of a join, as probes of a price that everybody can compare.
 
-    >>> probes(3.25 * UNIT)
+    >>> probes(3.25 * RECORDED.candidate)
     '3.2 probes'
     """
-    return f"{seconds / UNIT:.1f} probes"
+    return f"{seconds / RECORDED.candidate:.1f} probes"
 
 
 def filtering(entry: JoinEntry, packs: list[dict[str, Any]]) -> Summary:

@@ -85,17 +85,17 @@ def test_classes_that_would_cost_more_than_they_save_are_not_looked_for() -> Non
     made = engine(seed=1)
     feed(made, 40, seed=1, rows=500)
     policy = policy_of(made)
-    assert policy.greedy.fanouts.round > 0
+    assert policy.greedy.scouting.pace.rounds > 0
     assert (policy.classed, policy.taught, policy._contest) == ("", 0.0, None)
 
 
 def test_learning_classes_is_a_loan_and_then_has_to_be_earned() -> None:
     policy = policy_of(engine())
-    policy.greedy.pace, policy.greedy.last = 100.0, ROWS
+    policy.greedy.scouting.pace.now, policy.greedy.scouting.pace.rows = 1e-6, ROWS
     assert policy._awake
     policy.taught = 1.1 * LOAN
     assert not policy._awake
-    policy.greedy.useful = 0.1 * LOAN / TEACHING
+    policy.greedy.ledger.useful = 0.2 * LOAN / TEACHING
     assert policy._awake
 
 

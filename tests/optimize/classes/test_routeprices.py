@@ -7,11 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from thalweg.contract.visits import Journey, Trial, Visit, Visits
 from thalweg.optimize.classes.routeprices import Prices
 from thalweg.optimize.classes.routesearch import RouteSearch
-from thalweg.plan import Operator, Pipeline, Route, Ruster
-from thalweg.profile.rates.probing import UNIT, Probing
+from thalweg.plan import Operator, Pipeline, Route
 
 
 def walked(rows: np.ndarray, order: tuple[int, ...], prices: Prices) -> float:
@@ -60,20 +58,3 @@ def test_many_operators_are_ordered_greedily_and_priced_right():
     random = np.random.default_rng(7)
     others = [float(prices.each(bits, random.permutation(10)).mean()) for _ in range(30)]
     assert total / 50 < np.median(others)
-
-
-def test_probing_keeps_lookups_and_matches_apart():
-    route = Route((0, 1))
-    journey = Journey(
-        Ruster(None, route), 10,
-        (Visit(0, 10, 4, 2e-6), Visit(1, 4, 12, 9.0, survivors=3, work=20.0)),
-        trials=(Trial(frozenset(), 1, 6, 18, 5, 30.0),),
-    )  # fmt: skip
-    probing = Probing([False, True])
-    probing.observe(Visits(0, 10, (journey,)))
-    assert probing.fanout == pytest.approx([0.4, 3.0], rel=1e-3)
-    assert probing.lookup == pytest.approx([2e-7, 2 * UNIT], rel=1e-3), "a stem's seconds have no say"
-    assert probing.per_row == pytest.approx([2e-7, 5 * UNIT], rel=1e-3)
-    again = Probing([False, True])
-    again.restore(probing.snapshot())
-    assert again.per_row.tolist() == probing.per_row.tolist()

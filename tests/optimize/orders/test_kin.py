@@ -13,8 +13,11 @@ from thalweg import optimize
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Visits
+from thalweg.engine.engine import Engine
 from thalweg.errors import CheckpointError, DefinitionError
 from thalweg.lab.simulate import best_order, run, travel
+from thalweg.language.bind import bind
+from thalweg.language.query import Source
 from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.optimize.orders.independent import Independent
 from thalweg.optimize.orders.localswaps import LocalSwaps
@@ -250,8 +253,8 @@ def test_lottery_tickets_fade() -> None:
 
 # --- products ---------------------------------------------------------------------------------------------------------
 
-PRODUCT = Pipeline("s", tuple(Operator(f"s{i}", "stem", near=frozenset({i ^ 1})) for i in range(4)))
-"""Two pairs of stems, each reached only through its partner: one pair must be finished before the other is begun."""
+PRODUCT = Pipeline("s", tuple(Operator(f"s{i}", near=frozenset({i ^ 1})) for i in range(4)))
+"""Two pairs, each reached only through its partner: one pair must be finished before the other is begun."""
 
 
 @pytest.mark.parametrize(
@@ -275,6 +278,36 @@ def test_pairs_that_nothing_connects_stay_together(make: Callable[[Pipeline], Po
         assert PRODUCT.allows(policy.plan.route), policy.plan.route
     if not isinstance(policy, LocalSwaps):
         assert policy.plan.version > 0
+
+
+# --- joins ------------------------------------------------------------------------------------------------------------
+
+STREAM = Source(pa.schema([("ts", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("z", pa.int64())]), "ts", "ms")
+TABLE = Source(pa.schema([("k", pa.int64())]))
+LOOKUPS = "SELECT s.ts FROM s [RANGE 1 SECONDS], t, u, v WHERE s.x = t.k AND s.y = u.k AND s.z = v.k"
+
+
+def joined(policy: str) -> tuple[Engine, list[tuple[str, ...]]]:
+    """Rows that match t eight times, u twice, and v one time in ten: as written, the worst order of all."""
+    keys = np.arange(100)
+    tables = {"t": np.repeat(keys, 8), "u": np.repeat(keys, 2), "v": keys[:10]}
+    sources = {"s": STREAM, "t": TABLE, "u": TABLE, "v": TABLE}
+    engine = Engine(bind(LOOKUPS, sources), policy=policy, tables={n: pa.table({"k": k}) for n, k in tables.items()})
+    random = np.random.default_rng(2)
+    for n in range(80):
+        x, y, z = random.integers(0, 100, (3, 1000))
+        engine.push("s", pa.table({"ts": np.arange(1000 * n, 1000 * n + 1000), "x": x, "y": y, "z": z}))
+        engine.advance(1000 * n)
+    return engine, [e.change.after[""] for e in engine.events() if e.change is not None]
+
+
+@pytest.mark.parametrize("name", ["sweep", "localswaps", "independent", "agreedy"])
+def test_joins_are_ordered_by_fan_out_and_cost(name: str) -> None:
+    written, _ = joined("written")
+    adapted, orders = joined(name)
+    assert orders[-1] == ("v", "u", "t"), "the one that drops first, the one that multiplies most last"
+    work = [e.stats()["inputs"]["s"]["work"] for e in (written, adapted)]
+    assert work[1] < 0.5 * work[0]
 
 
 # --- Written, and the registry ----------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ from thalweg.lab.chapter4.generator import Population
 from thalweg.lab.simulate import PassBits
 from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.plan import Operator, Pipeline
-from thalweg.profile.rates.costs import Costs
 from thalweg.profile.rates.matrix import MatrixView
+from thalweg.profile.rates.rates import Rates
 from thalweg.profile.rates.window import Bits, ProfileWindow
 
 ENTRIES = 10_000
@@ -179,11 +179,11 @@ class TimedWindow(ProfileWindow):
             return super().push(passed)
 
 
-class TimedCosts(Costs):
+class TimedCosts(Rates):
     """Running means of the filters' times, charged to the window they belong to."""
 
-    def __init__(self, operators: int, watch: Stopwatch) -> None:
-        super().__init__(operators)
+    def __init__(self, pipeline: Pipeline, watch: Stopwatch) -> None:
+        super().__init__(pipeline)
         self.watch = watch
 
     def observe(self, visits: Visits) -> None:
@@ -223,7 +223,7 @@ class TimedAGreedy(AGreedy):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.watch = Stopwatch()
-        self.costs = TimedCosts(len(self.pipeline), self.watch)
+        self.costs = TimedCosts(self.pipeline, self.watch)
         self.profile = TimedWindow(len(self.pipeline), self.window, self.watch)
         self.view = TimedView(self.order, self.watch)
 

@@ -28,7 +28,7 @@ from thalweg.contract.explanation import Explanation, RouteView
 from thalweg.contract.visits import DROPPED, Visits
 from thalweg.optimize.auto.contest import Contest
 from thalweg.optimize.classes.classed import Bits
-from thalweg.optimize.orders.agreedy import BURST, BURST_SAMPLING, CLUMP, AGreedy
+from thalweg.optimize.orders.agreedy import BURST, CLUMP, AGreedy
 from thalweg.optimize.orders.single import SingleRoute, sampled
 from thalweg.plan import Reason, Routes, Ruster
 from thalweg.profile.content.attributes import Values
@@ -125,7 +125,7 @@ class Auto(SingleRoute):
             return self._route_classes(batch)
         sampling = self.greedy.sampling()
         if self.contest.keen(LEAST):
-            sampling = max(sampling, BURST_SAMPLING)
+            sampling = max(sampling, 10 * self.greedy.p)
         self._owed = min(self._owed + sampling * self._passing, BURST)
         self._passing = 0
         worth = self.greedy.clump()

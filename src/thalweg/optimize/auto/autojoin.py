@@ -24,12 +24,12 @@ from thalweg.contract.explanation import Explanation
 from thalweg.contract.visits import Journey, Visits
 from thalweg.optimize.auto.contest import Contest, conceivable
 from thalweg.optimize.classes.classed import Bits, outcomes
-from thalweg.optimize.orders.mjoin import CHANGE, MJoinGreedy
+from thalweg.optimize.orders.agreedy import CHANGE, AGreedy
 from thalweg.optimize.orders.single import SingleRoute, sampled
 from thalweg.plan import Reason, Routes, Ruster
 from thalweg.profile.content.attributes import Values
 from thalweg.profile.content.screen import tells
-from thalweg.profile.rates.probing import UNIT, Probing, work_of
+from thalweg.profile.prices import RECORDED, Prices
 
 LEAST = 40
 """Scouts that must have judged classes before they are tried."""
@@ -39,15 +39,15 @@ LESSON = 48
 """...and, where content tells something, that are learned from at a time."""
 ROUNDS = 6
 """Rounds of scouts sent for the sake of classes before these are put off."""
-EPISODE, GLANCE = 16e6, 1e6
-"""Units of work that must have been done before classes are searched for, or looked for, again..."""
+EPISODE, GLANCE = 0.16, 0.01
+"""Seconds of work that must have been done before classes are searched for, or looked for, again..."""
 SELDOM = 6
 """...and a glance is put off twice as long each time that it shows nothing, so many times."""
-TEACHING, LOAN = 0.02, 1e6
+TEACHING, LOAN = 0.02, 0.01
 """What learning classes may cost, as a share of the work and before any is done, on an account of its own: A-Greedy, which
 has to answer changes, must not find its own spent."""
-THOUGHT = 2e5
-"""Units of work that it takes the contestants to learn from a lesson, searches included."""
+THOUGHT = 0.002
+"""Seconds that it takes the contestants to learn from a lesson, searches included."""
 CONFIDENCE = 3.0
 """Standard errors by which the estimated saving must be above nothing."""
 TRIAL = 400
@@ -70,9 +70,9 @@ class Side:
     def mean(self) -> float:
         return self.work / max(self.tuples, 1.0)
 
-    def add(self, journey: Journey) -> None:
-        self.tuples += journey.rows
-        self.work += work_of(journey)
+    def add(self, rows: int, seconds: float) -> None:
+        self.tuples += rows
+        self.work += seconds
 
 
 @dataclass
@@ -86,13 +86,13 @@ class AutoJoin(SingleRoute):
     """
 
     worthwhile: float = 0.05
+    prices: Prices = RECORDED
     sides: dict[str, Side] = field(init=False, default_factory=dict)
     name = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.greedy = MJoinGreedy(self.pipeline, self.seed)
-        self.probing = Probing([op.kind == "stem" for op in self.pipeline.operators])
+        self.greedy = AGreedy(self.pipeline, self.seed, prices=self.prices)
         self._contest: Contest | None = None
         self._content = len(self.pipeline.eligible(())) > 1
         """Whether a tuple alone can be tried on more than one operator: only then can its content choose."""
@@ -128,7 +128,7 @@ class AutoJoin(SingleRoute):
         """How many of the tuples left go ahead as scouts: those that A-Greedy wants, and some to learn classes from."""
         wanted = self.greedy.ahead(rows, sent)
         self._extra = 0.0
-        if sent or not self._awake or self.trial or self.greedy.alarmed:
+        if sent or not self._awake or self.trial or self.greedy.scouting.pace.alarmed:
             return wanted  # while the data changes, A-Greedy is not to be kept from what it wants to know
         self.contest.batch(rows)
         if not self._promising:
@@ -139,7 +139,7 @@ class AutoJoin(SingleRoute):
         if self._rounds > ROUNDS:
             self._put_off(EPISODE)
             return wanted
-        self.greedy.scout()
+        self.greedy.scouting.pace.looking = True
         return self._more(wanted, LESSON)
 
     def _more(self, wanted: int, scouts: int) -> int:
@@ -152,10 +152,10 @@ class AutoJoin(SingleRoute):
         beyond what that may cost."""
         if self.classed:
             return True
-        useful = self.greedy.useful
+        useful = self.greedy.ledger.useful
         if not self._content or useful < self._until or self.taught > TEACHING * useful + LOAN:
             return False
-        return conceivable(UNIT * self.greedy.pace, self.greedy.last, joins=True)
+        return conceivable(self.greedy.scouting.pace.now, self.greedy.scouting.pace.rows, joins=True)
 
     def _curious(self) -> bool:
         """Whether more scouts would tell something about classes now."""
@@ -167,7 +167,7 @@ class AutoJoin(SingleRoute):
     def contest(self) -> Contest:
         """Made when first asked for: most inputs never come to that."""
         if self._contest is None:
-            self._contest = Contest(self.pipeline, self.seed, self.probing, self.greedy.last)
+            self._contest = Contest(self.pipeline, self.seed, self.greedy.costs, self.greedy.scouting.pace.rows)
         return self._contest
 
     @property
@@ -181,7 +181,7 @@ class AutoJoin(SingleRoute):
 
     def route(self, batch: Batch) -> list[Ruster]:
         self._probe = None
-        if self.greedy.scouting:
+        if self.greedy.scouting.pace.looking:
             rusters = self.greedy.route(batch)
             if self._awake and not self.trial:
                 self._probe = (rusters[0], batch)
@@ -205,8 +205,8 @@ class AutoJoin(SingleRoute):
 
     def _limit(self) -> float | None:
         """Work per row at which a class is called back: several times what the single order should take a tuple."""
-        expected = self.greedy.estimate(self.greedy.order)
-        return None if expected is None else CHANGE * (expected / UNIT + 1.0)
+        expected, unit = self.greedy.estimate(), self.greedy.costs.unit
+        return None if expected is None else CHANGE * (expected / unit + 1.0)
 
     def assign(self, batch: Batch) -> list[Ruster]:
         """The rows of a batch on the routes in force; pure."""
@@ -221,21 +221,21 @@ class AutoJoin(SingleRoute):
         if not self.greedy.choice:
             return
         name = self.classed or self.trial
-        if not (name or self.greedy.scouting or self._promising):
+        if not (name or self.greedy.scouting.pace.looking or self._promising):
             self.greedy.observe(visits)
             self._follow_greedy()
             return
         by_class = tuple(
             j for j in visits.journeys if name and j.ruster.purpose == "work" and j.ruster.label != ONE
-        ) if not self.greedy.scouting else ()  # fmt: skip
+        ) if not self.greedy.scouting.pace.looking else ()  # fmt: skip
         if self._awake:
-            self.probing.observe(visits)
-        spent = self.greedy.spent
+            self.greedy.costs.observe(visits)
+        spent = self.greedy.ledger.spent
         self.greedy.observe(
             visits if not by_class else replace(visits, journeys=tuple(j for j in visits.journeys if j not in by_class))
         )
-        for_classes = self._extra * (self.greedy.spent - spent)
-        self.greedy.spent -= for_classes
+        for_classes = self._extra * (self.greedy.ledger.spent - spent)
+        self.greedy.ledger.spent -= for_classes
         self.taught += for_classes
         self._extra = 0.0
         self._follow_greedy()
@@ -254,7 +254,7 @@ class AutoJoin(SingleRoute):
 
     def _follow_classes(self, name: str, by_class: tuple[Journey, ...], visits: Visits) -> None:
         policy = self.contest.contestants[name]
-        self.greedy.useful += sum(map(work_of, by_class))
+        self.greedy.ledger.useful += sum(map(self.greedy.costs.spent, by_class))
         if any(j.recalled for j in by_class):
             self._step_down(f"a class of {name} took more than {CHANGE:g} times the work of one order")
             return
@@ -263,9 +263,9 @@ class AutoJoin(SingleRoute):
         one = [j for j in visits.journeys if j.ruster.label == ONE]
         if one:
             for j in one:
-                self.sides[ONE].add(j)
+                self.sides[ONE].add(j.rows, self.greedy.costs.spent(j))
             for j in by_class:
-                self.sides["classes"].add(j)
+                self.sides["classes"].add(j.rows, self.greedy.costs.spent(j))
         if self.trial:
             self._decide_trial()
         elif dict(policy.plan.routes) != dict(self.plan.routes):
@@ -289,7 +289,7 @@ class AutoJoin(SingleRoute):
                 self.contest.contestants[name].plan.routes, "adopt",
                 f"{name}: {self.contest.classes(name)} classes take {1 - after.mean / max(before.mean, 1e-9):.0%} less work "
                 f"than one order, measured on {after.tuples:.0f} tuples beside as many",
-                before.mean * UNIT, after.mean * UNIT,
+                before.mean, after.mean,
             )  # fmt: skip
             return
         why = "{name}: classes took {more:+.0%} work against one order; not adopted"
@@ -308,12 +308,12 @@ class AutoJoin(SingleRoute):
             side.tuples, side.work = side.tuples / 2, side.work / 2
 
     def _overhead(self, name: str) -> float:
-        """Units of work per tuple that classes take beside their probes."""
-        return self.contest.overhead(name) / UNIT
+        """Seconds per tuple that classes take beside their probes."""
+        return self.contest.overhead(name)
 
     def _put_off(self, work: float) -> None:
         """Leave classes alone until so much work has been done."""
-        self._until = self.greedy.useful + work
+        self._until = self.greedy.ledger.useful + work
         self._rounds, self._promising = 0, False
         self._lesson = (self._lesson[0][:0], self._lesson[1][:0])
         self._contest = None
@@ -325,7 +325,7 @@ class AutoJoin(SingleRoute):
         self._vain += 1
 
     def _step_down(self, why: str) -> None:
-        before, after = self.sides["classes"].mean * UNIT, self.sides[ONE].mean * UNIT
+        before, after = self.sides["classes"].mean, self.sides[ONE].mean
         self.classed = self.trial = ""
         self.bring({"": self.greedy.plan.route}, "fall back", why, before or None, after or None)
         self._put_off(EPISODE)
@@ -371,8 +371,8 @@ class AutoJoin(SingleRoute):
 
     def _judge_prices(self, journey: Journey, bits: Bits) -> None:
         """How far prices are from the work that the scouts took on their way."""
-        told = float(self.contest.mesh.prices().each(bits, journey.ruster.route).sum()) / UNIT
-        took = work_of(journey)
+        told = float(self.contest.mesh.prices().each(bits, journey.ruster.route).sum())
+        took = self.greedy.costs.spent(journey)
         if told > 0 and took > 0:
             self._off += (log(told / took) - self._off) * (0.3 if self._judged else 1.0)
 
@@ -408,18 +408,17 @@ class AutoJoin(SingleRoute):
             one, classes = self.sides[ONE], self.sides["classes"]
             share = f", measured to take {1 - classes.mean / one.mean:.0%} less work than one order" if one.work else ""
             return f"{self.classed}: {self.contest.contestants[self.classed].why()}{share}"
-        if not self.greedy.fanouts.round:
+        if not self.greedy.scouting.pace.rounds:
             return "as written: nothing scouted yet"
         if self.greedy.order == self.pipeline.written.operators:
-            return f"as written: {self.greedy.fanouts.round} rounds of scouts showed no order with clearly less work"
-        now, written = self.greedy.estimate(self.greedy.order), self.greedy.estimate(self.pipeline.written.operators)
+            return f"as written: {self.greedy.scouting.pace.rounds} rounds of scouts showed no order with clearly less work"
+        now, written = self.greedy.estimate(), self.greedy.price(self.pipeline.written)
         saves = f", estimated to take {1 - now / written:.0%} less work than as written" if now and written else ""
         return f"A-Greedy's order{saves}: {self.greedy.why()}"
 
     def snapshot(self) -> dict[str, Any]:
         return super().snapshot() | {
             "greedy": self.greedy.snapshot(),
-            "probing": self.probing.snapshot(),
             "contest": None if self._contest is None else self._contest.snapshot(),
             "lesson": [self._lesson[0].tolist(), self._lesson[1].tolist()],
             "classed": self.classed,
@@ -442,7 +441,6 @@ class AutoJoin(SingleRoute):
     def restore(self, record: dict[str, Any]) -> None:
         super().restore(record)
         self.greedy.restore(record["greedy"])
-        self.probing.restore(record["probing"])
         self._contest = None
         if record["contest"] is not None:
             self.contest.restore(record["contest"])

@@ -24,8 +24,7 @@ from thalweg.optimize.classes.routeprices import has_stems
 from thalweg.plan import Pipeline, Routes
 from thalweg.profile.content.attributes import Values
 from thalweg.profile.prices import RECORDED
-from thalweg.profile.rates.costs import Costs
-from thalweg.profile.rates.probing import UNIT, Probing
+from thalweg.profile.rates.rates import Rates
 
 CLASSED = ("cbr", "mesh")
 """From simple to elaborate."""
@@ -35,8 +34,8 @@ WINDOW = 200
 """Newest tuples whose prices are kept."""
 FOLLOW = 3e-4
 """Seconds that observing a batch by class takes."""
-PROBES = 15_000
-"""Units of probe work that one more class of a join is worth in every batch: telling it apart, sending and following it."""
+PROBES = 15e-5
+"""Seconds that one more class of a join is worth in every batch: telling it apart, sending and following it."""
 MOST_OVERHEAD, JOINED = 0.2, 0.35
 """Share of a tuple's cost that two classes may add before anything is learned about them: they seldom save much more.
 More where tuples join, and a bad order multiplies them."""
@@ -58,7 +57,7 @@ class Saving:
 def overhead(more: int, rows: float, joins: bool) -> float:
     """Seconds per tuple that so many further classes take, in batches of so many rows."""
     if joins:
-        return PROBES * UNIT * more / rows
+        return PROBES * more / rows
     return (RECORDED.send * more + FOLLOW) / rows + 2 * RECORDED.classify
 
 
@@ -70,7 +69,7 @@ def conceivable(cost: float, rows: float, joins: bool) -> bool:
 class Contest:
     """Keeps the contestants and the newest prices."""
 
-    def __init__(self, pipeline: Pipeline, seed: int, costs: Costs | Probing, rows: float = 1000.0) -> None:
+    def __init__(self, pipeline: Pipeline, seed: int, costs: Rates, rows: float = 1000.0) -> None:
         self.costs = costs
         self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
         self.mesh = Mesh(pipeline, seed, sample=400, training=8, budget=150, beside=False)

@@ -17,11 +17,10 @@ from thalweg.contract.batch import Batch
 from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.visits import PASSED, UNTRIED, Journey, Visits
 from thalweg.errors import CheckpointError
-from thalweg.optimize.classes.routeprices import MOST, Prices, has_stems
+from thalweg.optimize.classes.routeprices import MOST, Prices
 from thalweg.plan import Change, Event, Pipeline, Reason, Route, Routes, Ruster
 from thalweg.profile.content.attributes import Attributes, Values
-from thalweg.profile.rates.costs import Costs
-from thalweg.profile.rates.probing import Probing
+from thalweg.profile.rates.rates import Rates
 
 Bits = NDArray[np.int8]
 
@@ -38,7 +37,7 @@ class Classed:
 
     def __post_init__(self) -> None:
         self.plan = Routes.single(self.pipeline.written)
-        self.costs: Costs | Probing = costs_of(self.pipeline)
+        self.costs = Rates(self.pipeline)
         self.attributes = Attributes()
         self.costs_shared = False
         """Whether somebody else keeps the costs up to date."""
@@ -186,7 +185,7 @@ class Classed:
             "version": self.plan.version,
             "tuples": self.tuples,
             "random": self._random.bit_generator.state,
-            "costs": self.costs.snapshot(),
+            "costs": None if self.costs_shared else self.costs.snapshot(),
             "shares": dict(self._shares),
             "tried": self._tried.tolist(),
             "passed": self._passed.tolist(),
@@ -203,7 +202,8 @@ class Classed:
         self.plan = Routes(int(record["version"]), routes)
         self.tuples = int(record["tuples"])
         self._random.bit_generator.state = record["random"]
-        self.costs.restore(record["costs"])
+        if record["costs"] is not None:
+            self.costs.restore(record["costs"])
         self.refresh()
         self._shares = dict(record["shares"])
         self._tried = np.array(record["tried"], float)
@@ -211,11 +211,6 @@ class Classed:
 
     def allowed(self, wish: Sequence[int]) -> Route:
         return self.pipeline.closest([int(op) for op in wish])
-
-
-def costs_of(pipeline: Pipeline) -> Costs | Probing:
-    """Seconds where all operators are filters, units of work where some join."""
-    return Probing([op.kind == "stem" for op in pipeline.operators]) if has_stems(pipeline) else Costs(len(pipeline))
 
 
 def outcomes(journey: Journey) -> Bits:

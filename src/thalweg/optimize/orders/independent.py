@@ -1,7 +1,8 @@
-"""`independent`: order by unconditional drop rate per cost, as if filters knew nothing of each other (thesis 4.5).
+"""`independent`: order by unconditional rank, as if operators knew nothing of each other (thesis 4.5).
 
-Invariant: d(i|0)/t is non-increasing along the order, up to α. Optimal where filters are independent; up to n times
-dearer than A-Greedy where they are correlated (the lab shows it). Needs fewer samples: p = 0.005. Correction is a sort.
+Invariant: the rank, for filters the drop rate per cost, gets no better along the order, up to α. Optimal where
+operators are independent; up to n times the cost of A-Greedy's order where they are correlated (the lab shows it).
+Needs fewer samples: p = 0.005. Correction is a sort. A stem ranks by fan-out and cost of the rows that go there first.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from thalweg.contract.visits import Journey
 from thalweg.optimize.orders.profiling import Profiling
+from thalweg.optimize.orders.ranking import clearly_before
+from thalweg.plan import Reason, Route
 from thalweg.profile.rates.window import ProfileWindow
 
 
@@ -40,23 +41,30 @@ class Independent(Profiling):
             self.profile.push(journey.passed)
         if not profiled or not len(self.profile):
             return
-        costs = self.costs.per_row
-        rank = self.profile.bits.sum(axis=0) / costs
-        placed = rank[list(self.order)]
-        later = np.maximum.accumulate(placed[::-1])[::-1]
-        if (placed[:-1] < self.alpha * later[1:]).any():
-            wish = sorted(self.order, key=lambda op: -rank[op])
-            route = self.pipeline.closest(wish)
-            self.reorder(
-                route.operators, "sorted by drop rate per cost, filters taken as independent",
-                before=self.profile.cost(self.order, costs), after=self.profile.cost(route.operators, costs),
-            )  # fmt: skip
+        ranks = self._ranks()
+        placed = [ranks[op] for op in self.order]
+        if any(clearly_before(min(placed[k + 1 :]), placed[k], self.alpha) for k in range(len(placed) - 1)):
+            route = self.pipeline.closest(sorted(self.order, key=lambda op: ranks[op]))
+            why = "sorted by what each operator alone drops or adds per cost"
+            self.reorder(route.operators, why, before=self.price(self.plan.route), after=self.price(route))
+
+    def _ranks(self) -> list[float]:
+        if self.costs.joins:
+            return [self.rank((), op) for op in range(len(self.pipeline))]
+        return [-float(r) for r in self.profile.bits.sum(axis=0) / self.costs.per_row]
+
+    def price(self, route: Route) -> float | None:
+        """Estimated seconds per row on a route."""
+        if self.costs.joins:
+            return self.ranking.price(route.operators)
+        return self.profile.cost(route.operators, self.costs.per_row) if len(self.profile) else None
 
     def estimate(self) -> float | None:
-        return self.profile.cost(self.order, self.costs.per_row) if len(self.profile) else None
+        return self.price(self.plan.route)
 
-    def why(self) -> str:
-        return f"drop rate per cost, each filter alone, on {len(self.profile)} profiled tuples"
+    def why(self) -> Reason:
+        why = "sorted by what each operator alone drops or adds per cost, on {rows} profiled rows"
+        return Reason.of(why, rows=len(self.profile))
 
     def snapshot(self) -> dict[str, Any]:
         return super().snapshot() | {"window": self.profile.snapshot()}

@@ -1,11 +1,12 @@
 """`localswaps`: compare neighbours only, swap them when the later one is better (thesis 4.6).
 
 Invariant: d(i|i-1)/t_f(i) >= d(i+1|i-1)/t_f(i+1) for all neighbours. A tuple dropped at place k is tried on the filter
-at k+1 and no other, so profiling is cheapest of all; the order may stay in a local optimum, up to n times dearer than
+at k+1 and no other, so profiling is cheapest of all; the order may stay in a local optimum, up to n times the cost of
 A-Greedy's.
 
 After a swap two of the kept counts can't be derived from the bits at hand (the thesis is silent), so the window starts
-afresh; a pair is judged after `least` tuples.
+afresh; a pair is judged after `least` tuples. Stems: profiled rows are counted against the next stem at every place,
+and ranks with fan-outs take the place of drop rates per cost.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 
 from thalweg.contract.visits import DROPPED, Journey
 from thalweg.optimize.orders.profiling import Profiling
-from thalweg.plan import Route
+from thalweg.optimize.orders.ranking import clearly_before
+from thalweg.plan import Reason, Route
 from thalweg.plan.ruster import Also
 
 
@@ -50,6 +52,9 @@ class LocalSwaps(Profiling):
     def learn(self, profiled: list[Journey]) -> None:
         for journey in profiled:
             assert journey.passed is not None
+            if self.costs.joins:
+                self._place = np.concatenate([self._place, np.zeros(journey.rows, np.int64)])[-self.window :]
+                continue
             if journey.ruster.route != self.plan.route:
                 continue
             drops = journey.passed[:, list(self.order)] == DROPPED
@@ -72,22 +77,28 @@ class LocalSwaps(Profiling):
         return own, beside
 
     def _swap(self) -> None:
-        own, beside = self.diagonals()
         order = list(self.order)
         a = self.costs.per_row[order]
+        own, beside = (np.zeros(len(order)),) * 2 if self.costs.joins else self.diagonals()
         for i in range(len(order) - 1):
-            if own[i] / a[i] < self.alpha * beside[i] / a[i + 1]:
+            if self.costs.joins:
+                behind = clearly_before(self.rank(order[:i], order[i + 1]), self.rank(order[:i], order[i]), self.alpha)
+            else:
+                behind = own[i] / a[i] < self.alpha * beside[i] / a[i + 1]
+            if behind:
                 swapped = order.copy()
                 swapped[i], swapped[i + 1] = swapped[i + 1], swapped[i]
                 if not self.pipeline.allows(Route(tuple(swapped))):
                     continue
                 names = self.pipeline.names
-                self.reorder(swapped, f"'{names[swapped[i]]}' drops more per cost than '{names[order[i]]}' before it")
+                text = "'{better}' drops more, or adds less, per cost than '{behind}' before it"
+                why = Reason.of(text, better=names[swapped[i]], behind=names[order[i]])
+                self.reorder(swapped, why, before=self.estimate(), after=self.ranking.price(swapped))
                 self._clear()
                 return
 
-    def why(self) -> str:
-        return f"no neighbour is better, on {len(self._place)} profiled tuples"
+    def why(self) -> Reason:
+        return Reason.of("no neighbour is better, on {rows} profiled rows", rows=len(self._place))
 
     def snapshot(self) -> dict[str, Any]:
         return super().snapshot() | {"place": self._place.tolist(), "next": self._next.tolist()}

@@ -19,7 +19,7 @@ from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.visits import Visits
 from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Reason, Route, Ruster
-from thalweg.profile.rates.costs import Costs
+from thalweg.profile.rates.rates import Rates
 
 STAKE = 0.02
 """Least chance of an operator, as a share of the mean: the price of exploring."""
@@ -42,7 +42,7 @@ class Lottery(SingleRoute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.costs = Costs(len(self.pipeline))
+        self.costs = Rates(self.pipeline)
         self.tickets = np.zeros(len(self.pipeline))
 
     @property

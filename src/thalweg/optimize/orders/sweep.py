@@ -6,7 +6,8 @@ place) or after `window` profiled tuples without one; then the next place is exa
 settled, slower to get there.
 
 The thesis does not say when a young stage may be judged: here after a fifth of its tuples. Guards restrict where a
-filter may go.
+filter may go. Stems: profiled rows are counted against the stem at j at every place before it, and ranks with fan-outs
+take the place of drop rates per cost.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 
 from thalweg.contract.visits import DROPPED, Journey
 from thalweg.optimize.orders.profiling import Profiling
+from thalweg.optimize.orders.ranking import clearly_before
+from thalweg.plan import Reason
 from thalweg.plan.ruster import Also
 
 
@@ -50,6 +53,9 @@ class Sweep(Profiling):
     def learn(self, profiled: list[Journey]) -> None:
         for journey in profiled:
             assert journey.passed is not None
+            if self.costs.joins:
+                self._logged += journey.rows
+                continue
             if journey.ruster.route != self.plan.route:
                 continue
             drops = journey.passed[:, list(self.order)] == DROPPED
@@ -72,16 +78,19 @@ class Sweep(Profiling):
         j, order = self.place, list(self.order)
         a = self.costs.per_row[order]
         for i in range(j):
-            if self._diagonal[i] / a[i] < self.alpha * self._column[i] / a[j]:
+            if self.costs.joins:
+                behind = clearly_before(self.rank(order[:i], order[j]), self.rank(order[:i], order[i]), self.alpha)
+            else:
+                behind = self._diagonal[i] / a[i] < self.alpha * self._column[i] / a[j]
+            if behind:
                 if order[j] not in self.pipeline.eligible(order[:i]):
                     continue
                 moved, ahead = order[j], order[i]
                 order.insert(i, order.pop(j))
-                names = self.pipeline.names
-                self.reorder(
-                    self.pipeline.closest(order).operators,
-                    f"'{names[moved]}' drops more per cost than '{names[ahead]}' at place {i + 1}",
-                )
+                names, route = self.pipeline.names, self.pipeline.closest(order)
+                text = "'{moved}' drops more, or adds less, per cost than '{ahead}' at place {place}"
+                why = Reason.of(text, moved=names[moved], ahead=names[ahead], place=i + 1)
+                self.reorder(route.operators, why, before=self.estimate(), after=self.ranking.price(route.operators))
                 self._next_place()
                 return True
         return False
@@ -91,8 +100,9 @@ class Sweep(Profiling):
         self.place = self.place + 1 if self.place + 1 < n else min(1, n - 1)
         self._start_stage()
 
-    def why(self) -> str:
-        return f"place {self.place + 1} under the lens, {self._logged} of {self.window} tuples of its stage seen"
+    def why(self) -> Reason:
+        why = "place {place} is under examination: {seen} of the {stage} rows of its stage were seen"
+        return Reason.of(why, place=self.place + 1, seen=self._logged, stage=self.window)
 
     def snapshot(self) -> dict[str, Any]:
         return super().snapshot() | {

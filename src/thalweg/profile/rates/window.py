@@ -6,7 +6,7 @@ count, but the cost of an order needs to know how many there were. Filters are i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,11 @@ class ProfileWindow:
         met = np.zeros(len(order), np.int64)
         met[list(order)] = np.cumsum(dropped[::-1])[::-1]
         return met
+
+    def after(self, visited: Collection[int]) -> tuple[int, NDArray[np.int64]]:
+        """How many sampled tuples pass all of these filters, and how many of those each filter drops."""
+        left = self.bits[~self.bits[:, list(visited)].any(axis=1)] if visited else self.bits
+        return len(left) + self.passed, left.sum(axis=0, dtype=np.int64)
 
     def _dropped_at(self, order: Sequence[int]) -> NDArray[np.int64]:
         """The place at which each logged tuple is dropped."""

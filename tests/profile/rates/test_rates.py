@@ -7,9 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from thalweg.contract.visits import Journey, Visit, Visits
-from thalweg.plan import Route, Ruster
-from thalweg.profile.rates.costs import CAP, Costs
+from thalweg.contract.visits import Journey, Trial, Visit, Visits
+from thalweg.plan import Operator, Pipeline, Route, Ruster
+from thalweg.profile.rates.rates import CAP, Rates
+
+
+def filters(count: int, **options: int) -> Rates:
+    return Rates(Pipeline("s", tuple(Operator(f"f{i}") for i in range(count))), **options)
 
 
 def visits(*told: tuple[int, int, float], extra: int = 0, extra_seconds: float = 0.0) -> Visits:
@@ -18,8 +22,8 @@ def visits(*told: tuple[int, int, float], extra: int = 0, extra_seconds: float =
     return Visits(0, 1000, (Journey(Ruster(None, Route((0, 1))), 1000, seen),))
 
 
-def settled(cost: float = 1e-6) -> Costs:
-    costs = Costs(2)
+def settled(cost: float = 1e-6) -> Rates:
+    costs = filters(2)
     for _ in range(50):
         costs.observe(visits((0, 1000, 1000 * cost), (1, 1000, 5e-3)))
     return costs
@@ -30,7 +34,7 @@ def test_a_steady_cost_is_found() -> None:
 
 
 def test_extra_rows_count_with_their_seconds() -> None:
-    costs = Costs(1)
+    costs = filters(1)
     costs.observe(visits((0, 10, 1.0), extra=30, extra_seconds=5.0))
     assert costs.per_row == pytest.approx([6.0 / 40])
 
@@ -72,14 +76,14 @@ def test_a_fall_is_followed_without_a_cap() -> None:
 
 
 def test_the_first_rows_are_not_capped() -> None:
-    costs = Costs(1)
+    costs = filters(1)
     for seconds in (1e-5, 1e-5, 1.0):
         costs.observe(visits((0, 10, seconds)))
     assert costs.per_row[0] == pytest.approx(0.05, rel=0.01)
 
 
 def test_the_first_visit_stands_only_until_the_second() -> None:
-    costs = Costs(1)
+    costs = filters(1)
     costs.observe(visits((0, 1000, 1.0)))
     assert costs.per_row[0] == pytest.approx(1e-3)
     for _ in range(3):
@@ -97,21 +101,38 @@ def test_a_cost_of_nothing_may_rise() -> None:
 
 
 def test_an_operator_never_met_costs_what_the_others_do() -> None:
-    costs = Costs(3)
+    costs = filters(3)
     assert costs.per_row.tolist() == [1.0, 1.0, 1.0]
     costs.observe(visits((0, 10, 2e-5), (2, 10, 4e-5)))
     assert costs.per_row == pytest.approx([2e-6, 3e-6, 4e-6])
 
 
 def test_a_visit_of_no_rows_says_nothing() -> None:
-    costs = Costs(2)
+    costs = filters(2)
     costs.observe(visits((0, 0, 1.0)))
     assert costs.per_row.tolist() == [1.0, 1.0]
 
 
 def test_a_snapshot_is_json_and_goes_on_the_same() -> None:
-    costs, twin = settled(), Costs(2)
+    costs, twin = settled(), filters(2)
     twin.restore(json.loads(json.dumps(costs.snapshot())))
     for c in (costs, twin):
         c.observe(visits((0, 500, 2e-3)))
     assert costs.per_row.tolist() == twin.per_row.tolist()
+
+
+def test_lookups_and_matches_of_a_stem_are_kept_apart() -> None:
+    route = Route((0, 1))
+    journey = Journey(
+        Ruster(None, route), 10,
+        (Visit(0, 10, 4, 2e-6), Visit(1, 4, 12, 9.0, survivors=3, work=20.0)),
+        trials=(Trial(frozenset(), 1, 6, 18, 5, 30.0),),
+    )  # fmt: skip
+    rates = Rates(Pipeline("s", (Operator("f"), Operator("t", "stem"))))
+    rates.observe(Visits(0, 10, (journey,)))
+    assert rates.fanout == pytest.approx([0.4, 3.0], rel=1e-3)
+    assert rates.lookup == pytest.approx([2e-7, 2 * rates.unit], rel=1e-3), "a stem's seconds have no say"
+    assert rates.per_row == pytest.approx([2e-7, 5 * rates.unit], rel=1e-3)
+    again = Rates(Pipeline("s", (Operator("f"), Operator("t", "stem"))))
+    again.restore(rates.snapshot())
+    assert again.per_row.tolist() == rates.per_row.tolist()

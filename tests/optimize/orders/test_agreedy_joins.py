@@ -19,13 +19,17 @@ from thalweg.contract.visits import Journey, Visits
 from thalweg.engine.engine import Engine
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
-from thalweg.optimize.orders.mjoin import FIRST, LONG_REST, PATIENCE, TRIP, MJoinGreedy, Seen
+from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.plan import Operator, Pipeline, Route, Ruster
+from thalweg.profile.prices import RECORDED, Prices
+from thalweg.profile.rates.given import Seen
 from thalweg.state.stem import SCANNED
 
 Truth = Callable[[frozenset[int], int], tuple[float, float]]
 """Fan-out and work per row of an operator, given what was visited before."""
 ROWS = 1000
+UNIT = (RECORDED.bucket + RECORDED.candidate) / 2
+"""Seconds of a unit of work."""
 
 
 def stems(*nears: Iterable[int] | None) -> Pipeline:
@@ -49,9 +53,11 @@ def allowed(pipeline: Pipeline) -> list[tuple[int, ...]]:
     return [o for o in permutations(range(len(pipeline))) if pipeline.allows(Route(o))]
 
 
-def taught(pipeline: Pipeline, truth: Truth, alpha: float = 1.0, entry: float = 0.0) -> MJoinGreedy:
+def taught(pipeline: Pipeline, truth: Truth, alpha: float = 1.0, entry: float = 0.0) -> AGreedy:
     """A policy that was told the truth about every operator after every set of others."""
-    policy = MJoinGreedy(pipeline, alpha=alpha, entry=entry)
+    policy = AGreedy(
+        pipeline, alpha=alpha, prices=Prices(hash=0.0, candidate=1.0, bucket=1.0, insert=entry, delete=0.0)
+    )
     every: list[Seen] = []
     for op in range(len(pipeline)):
         others = [o for o in range(len(pipeline)) if o != op]
@@ -59,7 +65,8 @@ def taught(pipeline: Pipeline, truth: Truth, alpha: float = 1.0, entry: float = 
             for visited in map(frozenset, combinations(others, size)):
                 fanout, each = truth(visited, op)
                 every.append((visited, op, ROWS, ROWS * fanout, ROWS * each))
-    policy.learn([], every)
+    policy.learn_from([], every)
+    policy.decide()
     return policy
 
 
@@ -205,10 +212,17 @@ def keyed(times: Iterable[int], keys: Iterable[int]) -> pa.Table:
     return pa.table({"ts": pa.array(times, pa.int64()), "k": pa.array(keys, pa.int64())})
 
 
-def policy_of(engine: Engine, alias: str) -> MJoinGreedy:
+def told(policy: AGreedy, on_way: list[Seen], rivals: list[Seen]) -> None:
+    """Let it know what rows met, in units of work, and decide."""
+    ways, others = ([(v, o, n, out, UNIT * w) for v, o, n, out, w in seen] for seen in (on_way, rivals))
+    policy.learn_from(ways, others)
+    policy.decide()
+
+
+def policy_of(engine: Engine, alias: str) -> AGreedy:
     found = next(s.policy for s in engine.stages if s.input.alias == alias)
     greedy = getattr(found, "greedy", found)  # `auto` stands on it
-    assert isinstance(greedy, MJoinGreedy)
+    assert isinstance(greedy, AGreedy)
     return greedy
 
 
@@ -220,7 +234,7 @@ def test_fan_outs_are_measured_given_what_was_joined_before() -> None:
     random = np.random.default_rng(5)
     for t in range(1, 40):
         engine.push("a", keyed([t] * 400, random.integers(0, 100, 400)))
-    fanouts = policy_of(engine, "a").fanouts
+    fanouts = policy_of(engine, "a").costs.given
     b, c = 0, 1
     first, second = fanouts.believe(frozenset(), c), fanouts.believe(frozenset({b}), c)
     assert first is not None
@@ -241,14 +255,14 @@ def test_scouts_grow_rare_while_nothing_changes() -> None:
     rounds = []
     for t in range(1, 401):
         engine.push("a", keyed([t] * 400, random.integers(0, 300, 400)))
-        rounds.append(policy.fanouts.round)
-    late = rounds[-1] - rounds[49]
-    assert 1 <= late <= 350 / (PATIENCE + 1) + 3
-    allowed = policy.regret * (policy.useful + policy.spent) + policy.saved + policy.grace
-    assert policy.spent <= 2 * allowed + TRIP, "an alarm may double it, and the last round goes over it"
+        rounds.append(policy.scouting.pace.rounds)
+    assert 1 <= rounds[-1] - rounds[49] <= 14
+    ledger = policy.ledger
+    allowed = ledger.allowance + ledger.spent
+    assert ledger.spent <= 2 * allowed + policy.scouting.trip, "an alarm may double it, and the last round goes over it"
 
 
-def about_to_turn(rows: int, matches: int) -> tuple[Engine, MJoinGreedy, pa.Table]:
+def about_to_turn(rows: int, matches: int) -> tuple[Engine, AGreedy, pa.Table]:
     """An engine whose tuples match b and not c, a policy that visits c first, and a batch of which it is the other way."""
     engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto", seed=1)
     random = np.random.default_rng(7)
@@ -274,9 +288,9 @@ def test_when_the_data_turns_round_so_does_the_order_within_the_batch() -> None:
 
 def test_a_batch_that_could_not_repay_the_scouts_is_not_called_back() -> None:
     engine, policy, turned = about_to_turn(rows=1000, matches=8)
-    rounds = policy.fanouts.round
+    rounds = policy.scouting.pace.rounds
     engine.push("a", turned)
-    assert policy.fanouts.round == rounds
+    assert policy.scouting.pace.rounds == rounds
     for _ in range(20):  # the next ones are looked at, as soon as that can be afforded
         engine.push("a", turned)
     assert policy.plan.route.named(policy.pipeline.names) == "b → c"
@@ -289,12 +303,12 @@ def test_the_first_batches_go_without_scouts_unless_they_are_dear_or_large() -> 
             engine.push(name, keyed([0] * 100 * matches, [k for k in range(100) for _ in range(matches)]))
         for t in range(1, batches + 1):
             engine.push("a", keyed([t] * rows, np.random.default_rng(t).integers(0, 100, rows)))
-        return policy_of(engine, "a").fanouts.round
+        return policy_of(engine, "a").scouting.pace.rounds
 
-    assert rounds(1000, 1, FIRST) == 0
-    assert rounds(1000, 1, FIRST + 1) == 1
+    assert rounds(1000, 1, 1) == 0
+    assert rounds(1000, 1, 4) == 1
     assert rounds(1000, 20, 1) > 0
-    assert rounds(int(TRIP), 1, 1) == 1
+    assert rounds(30_000, 1, 1) == 1
 
 
 def test_an_order_that_takes_more_than_it_promised_is_weighed_again() -> None:
@@ -305,13 +319,15 @@ def test_an_order_that_takes_more_than_it_promised_is_weighed_again() -> None:
     engine.push("c", keyed([0] * 4000, random.integers(0, 1000, 4000)))
     policy = policy_of(engine, "a")
     b, c = range(2)
-    policy.learn(
-        [(frozenset(), b, 48, 48.0, 96.0), (frozenset({b}), c, 48, 192.0, 240.0)], [(frozenset(), c, 48, 0.0, 0.0)]
+    told(
+        policy,
+        [(frozenset(), b, 48, 48.0, 96.0), (frozenset({b}), c, 48, 192.0, 240.0)],
+        [(frozenset(), c, 48, 0.0, 0.0)],
     )
     assert policy.order == (c, b)
-    engine.push("a", keyed([1] * 2000, random.integers(0, 1000, 2000)))
+    engine.push("a", keyed([1] * 1000, random.integers(0, 1000, 1000)))
     assert policy.order == (b, c)
-    assert policy.fanouts.round == 0
+    assert policy.scouting.pace.rounds == 0
 
 
 def test_more_indexes_must_save_more() -> None:
@@ -321,8 +337,8 @@ def test_more_indexes_must_save_more() -> None:
     star = stems(None, None)
     truth = [(frozenset(), 0, 200, 320.0, 580.0)], [(frozenset(), 1, 200, 200.0, 420.0)]
     for pipeline, order in ((star, (1, 0)), (linked, (0, 1))):
-        policy = MJoinGreedy(pipeline)
-        policy.learn(*truth)
+        policy = AGreedy(pipeline)
+        told(policy, *truth)
         assert policy.order == order
 
 
@@ -386,7 +402,7 @@ def test_where_orders_are_alike_the_written_one_comes_back() -> None:
     for t in range(5, 200):
         engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
     assert policy.order == policy.pipeline.written.operators
-    assert [str(e.why) for e in engine.events()][-1] == "no other order saves what one more index may cost"
+    assert [str(e.why) for e in engine.events()][-1] == "no other order saves more than one more index costs to keep"
 
 
 def test_what_is_believed_of_the_written_order_does_not_grow_old() -> None:
@@ -403,7 +419,7 @@ def test_what_is_believed_of_the_written_order_does_not_grow_old() -> None:
         (frozenset(), c, 200, 200.0, 400.0),
         (frozenset(), d, 200, 200.0, 400.0),
     ]
-    policy.learn([(frozenset({b}), c, 200, 10_000.0, 10_200.0)], [*one, (frozenset({c}), b, 200, 200.0, 400.0)])
+    told(policy, [(frozenset({b}), c, 200, 10_000.0, 10_200.0)], [*one, (frozenset({c}), b, 200, 200.0, 400.0)])
     assert policy.order != policy.pipeline.written.operators
     for t in range(1, 200):
         engine.push("a", keyed([t] * 2000, random.integers(0, 2000, 2000)))
@@ -418,22 +434,22 @@ def test_what_is_settled_is_passed_over_until_work_creeps_up() -> None:
     for name in "bc":
         engine.push(name, keyed([0] * 1000, often))
     policy = policy_of(engine, "a")
-    learn, learned = policy.learn, []
+    learn, learned = policy.learn_from, []
 
-    def watch(*seen: Sequence[Seen], decide: bool = True) -> bool:
-        learned.append(decide)
-        return learn(*seen, decide=decide)
+    def watch(*seen: Sequence[Seen]) -> bool:
+        learned.append(policy.scouting.pace.looking)
+        return learn(*seen)
 
-    policy.learn = watch  # type: ignore[method-assign]
+    policy.learn_from = watch  # type: ignore[method-assign]
     for t in range(1, 101):
         engine.push("a", keyed([t] * 2000, random.integers(0, 1000, 2000)))
     steady = learned[-len(learned) // 2 :]
     assert len(learned) < 50, "most of a hundred batches were like those before"
     assert sum(steady) <= 4
-    rounds = policy.fanouts.round
+    rounds = policy.scouting.pace.rounds
     for t in range(101, 109):
         engine.push("a", keyed([t] * 2000, random.integers(0, 1000 * 0.8 ** (t - 100), 2000)))
-    assert policy.fanouts.round > rounds, "scouts look again"
+    assert policy.scouting.pace.rounds > rounds, "scouts look again"
 
 
 def test_a_policy_with_nothing_to_ask_is_told_of_several_batches_at_once() -> None:
@@ -459,7 +475,7 @@ def test_a_policy_with_nothing_to_ask_is_told_of_several_batches_at_once() -> No
     for t in range(1, 201):
         engine.push("a", keyed([t] * 1000, random.integers(0, 2000, 1000)))
     assert asked[0] < 80
-    assert max(len(v.journeys) for v in told) == LONG_REST
+    assert max(len(v.journeys) for v in told) == 12
     engine.push("a", keyed([200] * 1000, random.integers(0, 2000, 1000)))
     untold = sum(v.rows for v in dispatch.untold)
     assert untold
@@ -503,17 +519,18 @@ def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:
     engine.push("b", keyed([0] * 1600, many))
     policy = policy_of(engine, "a")
     random = np.random.default_rng(12)
-    for _ in range(FIRST + 1):
+    for _ in range(4):
         engine.push("a", keyed([1] * 1000, random.integers(0, 200, 1000)))
     assert policy.plan.route.named(policy.pipeline.names) == "c → b"
-    spent, entries = policy.spent, engine.stats()["inputs"]["b"]["entries"]
+    spent, entries = policy.ledger.spent, engine.stats()["inputs"]["b"]["entries"]
     engine.push("b", keyed([2] * 1600, many))
     sending = engine.flow.sendings[0]
     assert sending is not None
-    policy._every = sending.dispatch.rest = 0  # rare scouts may take the written order, resting policies are told later
-    policy.scout()
+    pace = policy.scouting.pace
+    pace.every = sending.dispatch.rest = 0  # seldom scouts may take the written order, resting policies are told later
+    pace.looking = True
     sending.once(engine.stages[0].arrive(*arrived(1000, random))[0], [], 0)
-    assert policy.spent - spent >= TRIP + SCANNED * 3200
+    assert policy.ledger.spent - spent >= policy.scouting.trip + UNIT * SCANNED * 3200
     assert engine.stats()["inputs"]["b"]["entries"] == entries
 
 
@@ -526,8 +543,7 @@ def arrived(rows: int, random: np.random.Generator) -> tuple[pa.RecordBatch, NDA
 def test_what_was_learned_survives_a_snapshot() -> None:
     random = np.random.default_rng(8)
     policy = taught(stems(None, None, None), independent(random, 3))
-    again = MJoinGreedy(policy.pipeline)
+    again = AGreedy(policy.pipeline)
     again.restore(policy.snapshot())
     assert again.order == policy.order
-    assert again.fanouts.snapshot() == policy.fanouts.snapshot()
-    assert (again.spent, again.useful, again.saved) == (policy.spent, policy.useful, policy.saved)
+    assert again.snapshot() == policy.snapshot()
