@@ -1,1 +1,1 @@
-"""Speed and work, as ratios measured in one run. Each folder is a module: `python -m benchmarks.filters`."""
+"""Speed and work, as ratios measured within one run. Each folder is a module: `python -m benchmarks.filters`."""

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.filters`: run it, show tables, keep results.json, results.md and pictures.
+"""`python -m benchmarks.filters`: runs the benchmark, shows tables, writes results.json, results.md and pictures.
 
-A full run writes beside this file, where its results are kept with the code; a quick or partial one writes to out/.
+A full run writes beside this file, so that its results stay with the code. A quick or partial run writes to out/.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Workloads F and FN: four classes of rows, six predicates, and a drift that moves everything once a phase.
 
-In each phase every class has one predicate that kills (5 % pass), one that halves, and four that hardly matter (95 %);
-phase and class say which. F hashes repeated text (cost in KB), FN nests md5 (cost in md5 calls; engines that refuse to
-reorder what can throw may reorder it). Same definition, seeds and answers as the workloads the design was measured on.
+In each phase every class has one predicate that drops nearly everything (5 % pass), one that drops half, and four that
+hardly matter (95 % pass); phase and class decide which. F hashes repeated text (cost in KB). FN nests md5 (cost in md5
+calls), which even engines that don't reorder what may throw can reorder. Definition, seeds and answers are those of the
+workloads on which the design was measured.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def drifting_classes(
     name: str, title: str, predicates: tuple[Hashed, ...], rows: int, phase: int, seed: int,
     known: tuple[int, int] | None = None,
 ) -> Workload:  # fmt: skip
-    """Draws in the order of the published generator: shuffles, classes, then verdicts and values by column."""
+    """Draw in the order of the published generator: shuffles, classes, then verdicts and values by column."""
     random = np.random.Generator(np.random.PCG64(seed))
     shuffles = tuple(random.permutation(COUNT) for _ in predicates)
     classes = random.integers(0, CLASSES, rows).astype(np.int32)

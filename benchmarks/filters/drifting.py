@@ -1,9 +1,9 @@
-"""Workloads whose predicates drift without classes: correlated groups on the swing, and a drift too slow to notice.
+"""Workloads whose predicates drift without classes: correlated groups that swing, and a drift too slow to notice.
 
-`groups`: predicates of one group mostly agree (all look at a shared draw with probability q, else at their own; thesis
-4.7.1), so the second of a group drops little that the first let through; the pass rate of each group swings on its own
-phase, and no two blocks are alike. `slow`: every pass rate moves by 0.1 % a batch, up or down, for 1,000 batches;
-between two neighbouring batches nothing can be seen, over all of them every order turns round.
+`groups`: predicates of one group mostly agree. Each looks at a shared draw with probability q and otherwise at its own
+(thesis 4.7.1), so the second of a group drops little of what the first let through. The pass rate of each group swings
+in its own phase, and no two blocks are alike. `slow`: every pass rate moves by 0.1 % per batch, up or down, for 1,000
+batches. Between two consecutive batches nothing is visible; over all of them every order reverses.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from benchmarks.filters.workload import CHUNK, Workload
 GROUPS = ((0, 1), (2, 3), (4, 5))
 NESTED = (10,) * 6
 SHARED = 0.95
-"""Chance that a predicate looks at its group's draw; two that pass one half then agree on 95 % of the rows."""
+"""Probability that a predicate uses its group's draw. Two that pass one half then agree on 95 % of the rows."""
 SWING = 120_000
 BLOCK = 10_000
 
 
 def group_rates(rows: int) -> NDArray[np.float64]:
-    """Pass rate of each group at each row: swings between 0.25 and 0.75, the groups a third of a period apart."""
+    """Pass rate of each group at each row. It swings between 0.25 and 0.75, the groups a third of a period apart."""
     t = 2 * np.pi * np.arange(rows) / SWING
     return np.stack([0.5 + 0.25 * np.sin(t + 2 * np.pi * g / len(GROUPS)) for g in range(len(GROUPS))], axis=1)
 

@@ -1,8 +1,8 @@
 """DuckDB on the same rows in the same run: one thread, md5 nested as in FN, written in the worst and in the best order.
 
-DuckDB reorders conjuncts by elapsed time while it scans, one order for all rows. What that is worth is read off its CPU
-time: the price of one md5 is measured beside it, on queries whose work is known (all rows hash once; all hash the
-dearest predicate), so its work can stand in the same column as ours.
+DuckDB reorders conjuncts by elapsed time while it scans, with one order for all rows. Its work is derived from its CPU
+time: the price of one md5 is measured on queries whose work is known (all rows hash once; all rows hash the most
+expensive predicate), so its work fits in the same column as ours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.filters.workload import Workload
 
 @dataclass(frozen=True)
 class DuckRun:
-    """CPU and wall seconds of one query, and the md5 calls per row that its CPU time is worth."""
+    """CPU and wall seconds of one query, and the md5 calls per row that its CPU time corresponds to."""
 
     written: str
     cpu: float
@@ -40,7 +40,7 @@ def condition(predicate: Hashed, column: str) -> str:
 
 
 def race(workload: Workload, orders: Mapping[str, Sequence[int]], repeats: int = 3) -> tuple[list[DuckRun], float]:
-    """Run the query in each written order, interleaved; medians. Also the measured seconds of one md5."""
+    """Run the query in each written order, interleaved, and take medians. Also measure the seconds of one md5."""
     source = f"'{workload.parquet()}'"
     dearest = max(range(len(workload.predicates)), key=lambda j: workload.predicates[j].times)
     times = workload.predicates[dearest].times

@@ -1,8 +1,7 @@
 """Level one, the engine alone: a policy and the filter fabric over chunks of 1,000 rows, real predicates, real clock.
 
-Policies see measured seconds; work is counted exactly from the visits (calls times each predicate's known weight),
-profiling included. Each run is checked against the verdicts by construction: another row in or out and there is no
-result.
+Policies see measured seconds. Work is counted exactly from the visits (calls times each predicate's known weight),
+including profiling. Each run is checked against the constructed verdicts: one wrong row, and there is no result.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ POLICIES = ("written", "independent", "agreedy", "sweep", "localswaps", "lottery
 
 
 class WrongAnswer(ThalwegError):
-    """A run gave other rows than the workload has by construction."""
+    """A run gave other rows than the workload was constructed to give."""
 
 
 @dataclass(frozen=True)
 class EngineRun:
-    """What one policy took: per chunk the work on the way and the work spent to profile; calls, CPU, decisions."""
+    """The cost of one policy: per chunk, the useful work and the work of profiling; calls, CPU, decisions."""
 
     policy: str
     rows: int
@@ -44,9 +43,9 @@ class EngineRun:
     reorders: int
     changes_seen: int
     judged_seconds: float
-    """Time inside predicates, as the policy's meter saw it."""
+    """Time inside predicates, by the policy's meter."""
     moments: list[int] = field(default_factory=list)
-    """Rows seen at each change of the order."""
+    """Number of rows seen at each change of the order."""
 
     @property
     def work(self) -> NDArray[np.float64]:
@@ -71,7 +70,7 @@ def chunks(table: pa.Table) -> list[pa.RecordBatch]:
 
 
 def filters(workload: Workload, order: Sequence[int]) -> tuple[Pipeline, list[Filter]]:
-    """The predicates as a user would have written them in this order."""
+    """The predicates, written by a user in this order."""
     judges = [Filter(f"p{j + 1}", workload.predicates[j].function(), (f"x{j + 1}",)) for j in order]
     return Pipeline(workload.name, tuple(Operator(judge.name) for judge in judges)), judges
 
@@ -80,7 +79,7 @@ def run(
     workload: Workload, pieces: Sequence[pa.RecordBatch], policy: str, *,
     written: Sequence[int] | None = None, seed: int = 0, advance: Callable[[int], None] = lambda rows: None,
 ) -> EngineRun:  # fmt: skip
-    """Send all chunks through one policy; `written` is the order the user wrote, the columns' order if not given."""
+    """Send all chunks through one policy. `written` is the order the user wrote; by default the order of the columns."""
     order = list(range(len(workload.predicates)) if written is None else written)
     pipeline, judges = filters(workload, order)
     weights = [workload.weights[j] for j in order]

@@ -1,7 +1,7 @@
 """Following without flapping: a drift too slow to see between batches, and streams that do not change at all.
 
-Both by the lab's simulation: known verdicts, recorded costs, exact work. The stationary case again with real predicates
-and the real clock, where the noise of the machine is one more reason to change an order for nothing.
+Both use the lab's simulation: known verdicts, recorded costs, exact work. The stationary case also runs with real
+predicates and the real clock, where noise is one more reason to change an order for nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ STATIONARY: dict[str, Sequence[float]] = {
     "equal": (0.5,) * 6,
 }
 SETTLING = 50_000
-"""Tuples that count as finding the order, not as changing it."""
+"""Changes within this many tuples count as finding the order, not as changing it."""
 
 
 UNIT_SECONDS = {"md5": 5e-7, "KB": 1.7e-6}
-"""About what CPython takes for a unit of work: policies weigh learning against it."""
+"""Roughly CPython's time for a unit of work. Policies weigh learning against it."""
 
 
 def follow(workload: Workload, policy: str, seed: int = 0) -> Run:
-    """Exact work, in the workload's unit; the policy is told recorded seconds."""
+    """Exact work in the workload's unit. The policy sees recorded seconds."""
     unit = UNIT_SECONDS[workload.unit]
     content = None
     if workload.classes is not None:
@@ -41,7 +41,7 @@ def follow(workload: Workload, policy: str, seed: int = 0) -> Run:
 
 @dataclass(frozen=True)
 class Flapping:
-    """Order changes on a stream that does not change: while the order is found, and after, per million tuples."""
+    """Order changes on a stream that does not change: while finding the order, and afterwards per million tuples."""
 
     finding: int
     per_million: float
@@ -54,7 +54,7 @@ def still(rates: Sequence[float], policy: str, tuples: int, seed: int = 31) -> F
 
 
 def still_by_the_clock(workload: Workload, policy: str, advance: Callable[[int], None] = lambda rows: None) -> Flapping:
-    """The same with the real engine: costs are measured, and noisy."""
+    """The same with the real engine, where costs are measured and noisy."""
     done = engine.run(workload, engine.chunks(workload.table()), policy, advance=advance)
     return _count(done.moments, len(workload))
 

@@ -1,9 +1,9 @@
 """Predicates of known cost: md5 of five-digit numbers, nested or over repeated text.
 
-A predicate passes iff the digest sorts before '8', so about half of the 90,000 numbers pass it, and a column with any
-pattern of verdicts is made by drawing each value from the passing or the failing half. Verdicts are kept on disk, since
-hashing all numbers takes seconds. All 90,000 values are used and parquet is written without dictionaries: engines that
-evaluate once per dictionary entry would otherwise hide the order of the predicates.
+A predicate passes iff the digest sorts before '8', so about half of the 90,000 numbers pass. To make a column with any
+pattern of verdicts, each value is drawn from the passing or the failing half. Verdicts are kept on disk, because hashing
+all numbers takes seconds. All 90,000 values are used, and parquet is written without dictionaries: otherwise, engines
+that evaluate once per dictionary entry would hide the order of the predicates.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Hashed:
 
     @property
     def weight(self) -> float:
-        """Work of one call: md5 calls if nested, KB hashed if repeated."""
+        """Work of one call, in md5 calls if nested, in KB hashed if repeated."""
         return float(self.times) if self.kind == "nested" else 5 * self.times / 1000
 
     @property

@@ -1,9 +1,9 @@
 """Real connections, realistic predicates: NSL-KDD (25,192 connections of a network), six row functions.
 
-The data is not part of the package. It is looked for under the name in THALWEG_NSL_KDD, then in out/data; without it the
-section says so and is left out. Predicates are of the kinds people write: a regular expression, a look-up in a block
-list of networks, a fingerprint, a parsed record, a distance to known profiles, and a scored model. Nothing is by
-construction: verdicts are whatever the data gives, and every policy must give the same rows.
+The data is not part of the package. The benchmark looks for it under the name in THALWEG_NSL_KDD, then in out/data. If it
+is missing, the section says so. The predicates are of the kinds people write: a regular expression, a look-up in a block
+list of networks, a fingerprint, a parsed record, a distance to known profiles, and a scored model. Nothing is
+constructed: the verdicts come from the data, and every policy must give the same rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORDS = {"protocol": 1, "service": 2, "flag": 3}
 
 
 def found() -> Path | None:
-    """Where the data is, if it is here."""
+    """Path of the data, if it is available."""
     named = os.environ.get("THALWEG_NSL_KDD")
     for path in (Path(named) if named else None, Path("out/data") / FILE):
         if path is not None and path.exists():
@@ -64,7 +64,7 @@ Row = Callable[..., bool]
 
 
 def predicates() -> list[tuple[str, Row, tuple[str, ...]]]:
-    """As a user might have written them, in no particular order."""
+    """The predicates as a user might write them, in no particular order."""
     web = re.compile(
         r'"service": "(?:http|ftp|smtp|domain|telnet|private|ecr)[^"]*", "flag": "(?:S\d|RST\w*|REJ|SF)".*"\d{2,}"'
     )
@@ -148,15 +148,15 @@ class Outcome:
     rows_out: int
     calls_per_row: float
     judged: float
-    """CPU seconds that the calls are worth, each at the mean price of its predicate over all policies: no noise of one
-    run."""
+    """CPU seconds that the calls correspond to, each at the mean price of its predicate over all policies, which removes
+    the noise of a single run."""
     cpu: float
     classes: int
     calls: tuple[int, ...]
 
 
 def run(data: pa.Table, policies: tuple[str, ...], *, rounds: int = 4, seed: int = 0) -> list[Outcome]:
-    """Every policy over the rows, `rounds` times one after the other, in chunks of 1,000, the policies in turn."""
+    """Run every policy over the rows, `rounds` times in a row, in chunks of 1,000; the policies take turns."""
     filters = [Filter(name, function, columns) for name, function, columns in predicates()]
     pipeline = Pipeline("connections", tuple(Operator(f.name) for f in filters))
     whole = data.combine_chunks().to_batches()[0]

@@ -1,8 +1,8 @@
 """Level two, on Spark (local[2]): `tw.where` against Spark's own chain of UDFs, batch and streaming, same rows checked.
 
-A run reads parquet files, filters, writes parquet; its output is read back and compared row by row with the verdicts.
-Contestants take turns, all warm. Calls of Spark's chain are counted by an accumulator inside the predicates on a part
-of the rows, not assumed; those of `tw.where` come from its own statistics, which the same accumulator confirms there.
+A run reads parquet files, filters, and writes parquet. Its output is read back and compared row by row with the verdicts.
+Contestants take turns, all warm. The calls of Spark's chain are not assumed but counted, on a part of the rows, by an
+accumulator inside the predicates. The calls of `tw.where` come from its own statistics, which the accumulator confirms.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Judge = Callable[[int], bool]
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One contestant, once: seconds, CPU of the whole process tree, and calls where it counts them itself.
+    """One run of one contestant: seconds, CPU of the whole process tree, and calls if it counts them itself.
 
-    Seconds of a stream are those of its triggers, as Spark's own rate counts them, without start and stop of the query.
+    The seconds of a stream are those of its triggers, as in Spark's own rate, without starting and stopping the query.
     """
 
     who: str
@@ -52,7 +52,7 @@ class SparkRun:
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """A session on two cores; one that is active already is used, and left running."""
+    """A session on two cores. An active session is used instead, and left running."""
     active = SparkSession.getActiveSession()
     folder = CACHE / "spark"
     shutil.rmtree(folder, ignore_errors=True)
@@ -88,7 +88,7 @@ def contestant(who: str, judges: Sequence[Judge], name: str) -> Callable[[DataFr
     columns = [f"x{j + 1}" for j in range(len(judges))]
     if who == CHAINS[0]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says of every annotated row function that it is no pandas function
+            warnings.simplefilter("ignore")  # it warns that every annotated row function is not a pandas function
             chain = [F.udf(f, "boolean") for f in judges]
         return lambda df: df.where(_all(judge(c) for judge, c in zip(chain, columns, strict=True)))
     if who == CHAINS[1]:
@@ -110,7 +110,7 @@ def _mapped(judge: Judge) -> Callable[[pd.Series], pd.Series]:
     def mapped(values: pd.Series) -> pd.Series:
         return values.map(judge)
 
-    # Spark reads a pandas_udf's shape off its annotations, and as text they would name what its workers can't resolve.
+    # Spark derives the kind of a pandas_udf from its annotations. As text, they would name things workers can't resolve.
     mapped.__annotations__ = {"values": pd.Series, "return": pd.Series}
     return mapped
 
@@ -144,7 +144,7 @@ def streaming(spark: SparkSession, workload: Workload, who: str, name: str, file
 
 
 def counted(spark: SparkSession, workload: Workload, who: str, name: str) -> tuple[float, int | None]:
-    """Predicate calls per row, by an accumulator; and the calls that `tw.where` itself reported of the same run."""
+    """Predicate calls per row by an accumulator, and the calls that `tw.where` itself reported for the same run."""
     some = workload.head(COUNTED_ROWS)
     total = spark.sparkContext.accumulator(0)
 
@@ -183,7 +183,7 @@ def _calls(name: str) -> tuple[int, int]:
 
 
 def _tree_cpu() -> float:
-    """CPU seconds of this process and all below it, the JVM and the Python workers, ended ones included."""
+    """CPU seconds of this process and all below it: the JVM and the Python workers, including those that have ended."""
     me = psutil.Process()
     total = 0.0
     for process in [me, *me.children(recursive=True)]:

@@ -1,4 +1,4 @@
-"""Work over time, one small panel a policy, beside the best order of each phase, which nobody can know in advance."""
+"""Work over time, one small panel per policy, beside the best order of each phase, which nobody can know in advance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(
     path: Path, title: str, unit: str, phase: int, best: NDArray[np.float64], work: dict[str, NDArray[np.float64]],
     borders: bool = True, smooth: int = 1,
 ) -> None:  # fmt: skip
-    """`best` and `work` are per chunk; `smooth` averages over so many chunks."""
+    """`best` and `work` are per chunk; `smooth` is the number of chunks to average over."""
     shown = [p for p in PANELS if p in work]
     columns = 2
     lines = -(-len(shown) // columns)

@@ -1,8 +1,8 @@
-"""Nothing to gain: what watching costs where no other order is better, in CPU against `written`.
+"""Nothing to gain: the CPU cost of watching, relative to `written`, where no other order is better.
 
-The whole cell runs (cut, route, filter, observe). The contestants take the same piece of the stream in turn, in an order
-drawn anew for each, and keep what they learned; pieces are short, so the machine's moods hit all alike, and a pair is the
-sum of enough pieces that rare costs are in it. `written` runs twice; its two differ by noise alone.
+The whole cell runs (cut, route, filter, observe). The contestants take turns on the same piece of the stream, in an order
+drawn for each piece, and keep what they learned. Pieces are short, so the load of the machine affects all alike. A pair
+sums enough pieces to include rare costs. `written` runs twice; its two runs differ only by noise.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ CONTESTANTS = ("written", "written again", "auto", "agreedy")
 
 @dataclass(frozen=True)
 class Regret:
-    """CPU of a contestant against the mean of the two `written` on the same batches."""
+    """CPU of a contestant relative to the mean of the two `written` runs on the same batches."""
 
     who: str
     ratios: NDArray[np.float64]
     total: float
-    """All its CPU against all of `written`: rare costs count here, where a median might miss them."""
+    """Its total CPU relative to that of `written`. Rare costs count here; a median might miss them."""
     cpu: float
     calls_per_row: float
     orders: int
@@ -61,7 +61,7 @@ def judges(workload: Workload) -> list[Filter]:
 
 
 def cheap_judges(columns: int) -> list[Filter]:
-    """Vectorised comparisons: nanoseconds a row, where any bookkeeping shows."""
+    """Vectorised comparisons take nanoseconds per row, so any bookkeeping shows."""
     middle = pa.scalar(54_999, pa.int32())
 
     def low(x: pa.Array) -> pa.Array:
@@ -74,7 +74,7 @@ def compare(
     table: pa.Table, filters: Sequence[Filter], *, piece: int, pieces: int, rounds: int = 1, seed: int = 0,
     expected: int | None = None, advance: Callable[[int], None] = lambda done: None,
 ) -> list[Regret]:  # fmt: skip
-    """All contestants over all pieces of `piece` rows, `rounds` times; `pieces` of them make a pair."""
+    """Run all contestants over all pieces of `piece` rows, `rounds` times; `pieces` pieces make a pair."""
     pipeline = Pipeline("nothing to gain", tuple(Operator(f.name) for f in filters))
     cells = {who: _cell(who, pipeline, filters, seed) for who in CONTESTANTS}
     whole = [

@@ -1,6 +1,6 @@
 """Measurements as values: sections of tables, notes and targets; shown in the terminal, kept as JSON and Markdown.
 
-What is printed and what is kept come from the same values. No path of the machine gets into either.
+Terminal and files show the same values. Neither contains a path of the machine.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table as Shown
+
+from benchmarks.markdown import wrapped
 
 PACKAGES = ("thalweg", "pyspark", "pyarrow", "numpy", "pandas", "duckdb")
 MISSING = "–"
@@ -44,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Target:
-    """What was promised, and what came out."""
+    """A promise, and the measurement."""
 
     what: str
     limit: float
@@ -64,7 +66,7 @@ class Section:
     notes: list[str] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     series: dict[str, Any] = field(default_factory=dict)
-    """Lines for the plot, by name; not part of the kept record."""
+    """Lines for the plot, by name; not part of the record."""
     pictures: list[str] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class Section:
 
 
 def circumstances(command: str, seconds: float, quick: bool = False) -> dict[str, Any]:
-    """Where and how the numbers were made."""
+    """The machine and the command behind the numbers."""
     return {
         "command": command,
         "quick": quick,
@@ -117,7 +119,11 @@ def show_targets(sections: Sequence[Section], console: Console, about: dict[str,
 
 
 def _targets_title(about: dict[str, Any]) -> str:
-    return "Targets (a quick run is too short for some: learning is most of it)" if about["quick"] else "Targets"
+    return (
+        "Targets (a quick run is too short for some, because it spends most of its time learning)"
+        if about["quick"]
+        else "Targets"
+    )
 
 
 def _limit(target: Target) -> str:
@@ -129,17 +135,17 @@ def keep(sections: Sequence[Section], about: dict[str, Any], folder: Path) -> No
     folder.mkdir(parents=True, exist_ok=True)
     record = {"about": about, "sections": [s.record() for s in sections]}
     (folder / "results.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    (folder / "results.md").write_text(_markdown(sections, about))
+    (folder / "results.md").write_text(wrapped(_markdown(sections, about)))
 
 
-def _markdown(sections: Sequence[Section], about: dict[str, Any]) -> str:
+def _markdown(sections: Sequence[Section], about: dict[str, Any]) -> list[str]:
     versions = ", ".join(f"{p} {v}" for p, v in about["versions"].items())
     lines = [
         "# Adaptive filters, measured",
         "",
         f"Made by `{about['command']}` in {about['seconds']} s on {about['cores']} cores (load average {about['load']} "
-        f"at the end), Python {about['python']}, {versions}. Work and calls are exact; seconds and rows/s are of this "
-        "one run, and only their ratios mean anything elsewhere.",
+        f"at the end), Python {about['python']}, {versions}. Work and calls are exact. Seconds and rows/s are from "
+        "this one run; on another machine only their ratios are meaningful.",
         "",
         f"## {_targets_title(about)}",
         "",
@@ -160,4 +166,4 @@ def _markdown(sections: Sequence[Section], about: dict[str, Any]) -> str:
             lines.append("")
         lines += [f"![{section.title}]({picture})\n" for picture in section.pictures]
         lines += [f"- {note}" for note in section.notes]
-    return "\n".join(lines).rstrip() + "\n"
+    return lines

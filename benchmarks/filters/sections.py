@@ -1,4 +1,4 @@
-"""Each section of the report: what is run, at which size, and what its tables say."""
+"""The sections of the report: what runs, at which size, and what the tables show."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_SPARK = (*onspark.CHAINS, "written", "agreedy", "auto")
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """The sizes of a run."""
 
     fn: int = 400_000
     f: int = 200_000
@@ -59,7 +59,7 @@ WORKLOADS: dict[str, Callable[[Size], Workload]] = {
 
 
 def engine_section(name: str, size: Size, progress: Progress) -> Section:
-    """A workload through every policy, beside the orders nobody can know."""
+    """Run a workload through every policy, and compare with the orders that nobody can know in advance."""
     workload = WORKLOADS[name](size)
     best = oracles(workload)
     section = Section(name, workload.title)
@@ -86,12 +86,12 @@ def engine_section(name: str, size: Size, progress: Progress) -> Section:
         "work": {label: run.work for label, run in runs.items()}, "borders": workload.phases_called == "phase",
     }  # fmt: skip
     n, chk = workload.answer
-    against = " as known beforehand" if workload.known == workload.answer else ""
-    section.notes.append(f"Every run gave the rows it must: {n:,} out of {len(workload):,}, sum of ts {chk}{against}.")
+    against = ", as known in advance" if workload.known == workload.answer else ""
+    section.notes.append(f"Every run gave the expected rows: {n:,} out of {len(workload):,}, sum of ts {chk}{against}.")
     section.notes.append(
         f"Best per {workload.phases_called}: the best fixed order of each {workload.phase:,} rows. Settled: second "
         f"halves of the {workload.phases_called}s only. Work and calls include profiling. CPU: this process; rows/s: "
-        "by the clock."
+        "wall clock."
     )
     if name == "fn":
         run = runs["agreedy"]
@@ -116,7 +116,7 @@ def engine_section(name: str, size: Size, progress: Progress) -> Section:
 
 
 def long_section(size: Size, progress: Progress) -> Section:
-    """Phases four times as long: what learning costs when there is more time to use what was learned."""
+    """Phases four times as long, which leave more time to use what was learned."""
     section = Section("long", "FN and F with phases four times as long")
     policies = ("written", "agreedy", "cbr", "mesh", "auto")
     for workload in (classes.fn_long(size.long), classes.f_long(size.long)):
@@ -155,7 +155,7 @@ def nsl_section(size: Size, progress: Progress) -> Section:
     path = nslkdd.found()
     if path is None:
         section.notes.append(
-            f"Left out: {nslkdd.FILE} is not here. Name it in THALWEG_NSL_KDD, or put it into out/data."
+            f"Left out: {nslkdd.FILE} is missing. Name it in THALWEG_NSL_KDD, or put it into out/data."
         )
         return section
     task = progress.add_task("NSL-KDD", total=1)
@@ -197,7 +197,7 @@ def _engine_columns(workload: Workload) -> list[Column]:
             if workload.classes is not None
             else []
         ),
-        Column("profiling", "of it profiling", ".1%"),
+        Column("profiling", "share of profiling", ".1%"),
         Column("cpu_seconds", "CPU s", ".2f"),
         Column("rows_per_second", "rows/s", ",.0f"),
         Column("of_chain_work", f"{CHAIN} / it", ".2f"),
@@ -223,7 +223,7 @@ def _engine_row(label: str, run: engine.EngineRun, workload: Workload, best: Ora
 
 
 def _settled(run: engine.EngineRun, workload: Workload, best: Oracles) -> float | None:
-    """Work in the second halves of phases against the best there; None where no phase got that far."""
+    """Work in the second halves of phases relative to the best there; None if no phase got that far."""
     return run.settled_per_row(workload) / best.settled_phase if best.settled_phase else None
 
 
@@ -248,7 +248,7 @@ def _followed_row(policy: str, done: Run, workload: Workload, best: Oracles) -> 
 
 
 def _chain_row(workload: Workload, best: Oracles) -> dict[str, Any]:
-    """Every predicate on every row; that Spark does so is counted in the table of level two."""
+    """Every predicate on every row. The table of level two counts that Spark does this."""
     return _plain_row(CHAIN, float(len(workload.predicates)), sum(workload.weights), workload, best)
 
 
@@ -268,8 +268,8 @@ def _duck_rows(workload: Workload, best: Oracles, section: Section) -> list[dict
     orders = {"worst": best.worst_order, "best": best.static_order}
     runs, price = duck.race(workload, orders)
     section.notes.append(
-        f"DuckDB: one thread, medians of three, its work read off its CPU time at {price * 1e6:.3f} µs per md5 (native "
-        "code; the same in Python is several times dearer, so compare its work, not its seconds)."
+        f"DuckDB: one thread, medians of three, its work derived from its CPU time at {price * 1e6:.3f} µs per md5 (native "
+        "code; in Python the same costs several times as much, so compare its work, not its seconds)."
     )
     return [
         _plain_row(
@@ -299,7 +299,7 @@ def spark_table(
     spark: SparkSession, workload: Workload, how: str, repeats: int, progress: Progress, chain_calls: dict[str, float],
     contestants: Sequence[str] = ON_SPARK,
 ) -> Table:  # fmt: skip
-    """Contestants in turn; medians of the repeats."""
+    """Run the contestants in turn, and take medians of the repeats."""
     contest = onspark.batch if how == "batch" else onspark.streaming
     runs: dict[str, list[onspark.SparkRun]] = {who: [] for who in contestants}
     task = progress.add_task(f"{workload.name}: Spark, {how}", total=repeats * len(contestants))
@@ -334,7 +334,7 @@ def spark_table(
 
 
 def spark_sections(names: list[str], sections: dict[str, Section], size: Size, progress: Progress) -> None:
-    """Adds the tables of level two to the sections of level one, and the section `spark`."""
+    """Add the tables of level two to the sections of level one, and add the section `spark`."""
     task = progress.add_task("starting Spark", total=None)
     with onspark.session() as spark:
         small = steady.rates(onspark.COUNTED_ROWS)
@@ -372,8 +372,8 @@ def _rates_section(
     assert reported is not None
     section.notes += [
         f"One call takes {took * 1e6:.1f} µs (best of ten tries in this run). Calls of Spark's chains: counted by an "
-        f"accumulator on {onspark.COUNTED_ROWS:,} rows, {' and '.join(f'{c:.3f}' for c in chain_calls.values())} a "
-        f"row. The same accumulator in `agreedy` counted {accumulated:.4f} a row there, its own statistics "
+        f"accumulator on {onspark.COUNTED_ROWS:,} rows, {' and '.join(f'{c:.3f}' for c in chain_calls.values())} per "
+        f"row. On the same rows the accumulator counted {accumulated:.4f} per row in `agreedy`, and its own statistics "
         f"{reported / onspark.COUNTED_ROWS:.4f}.",
         "Seconds of a stream are those of its triggers, two files each. Every run's output is checked row by row.",
     ]
@@ -381,7 +381,7 @@ def _rates_section(
 
 
 def _price(workload: Workload) -> float:
-    """Seconds of one call of the first predicate, at the machine's best of ten tries."""
+    """Seconds of one call of the first predicate, the best of ten tries."""
     judge = workload.predicates[0].function()
     tries = []
     for _ in range(10):
@@ -399,7 +399,7 @@ REGRET_COLUMNS = [
     Column("median", "CPU × written, median", ".4f"),
     Column("error", "± (s.e.)", ".4f"),
     Column("quartiles", "quartiles"),
-    Column("total", "× written in all", ".4f"),
+    Column("total", "× written, total", ".4f"),
     Column("pairs", "pairs", "d"),
     Column("cpu_seconds", "CPU s", ".2f"),
     Column("evaluations_per_row", "calls/row", ".3f"),
@@ -408,7 +408,7 @@ REGRET_COLUMNS = [
 
 
 def nothing_section(size: Size, progress: Progress) -> Section:
-    section = Section("nothing", "Nothing to gain: the price of watching")
+    section = Section("nothing", "Nothing to gain: what does watching cost?")
     workloads = (steady.one(size.regret), steady.equal(size.regret))
     for workload in workloads:
         took = _price(workload)
@@ -423,7 +423,7 @@ def nothing_section(size: Size, progress: Progress) -> Section:
                 **(size.row_pieces if kind == "row" else size.arrow_pieces),
             )  # fmt: skip
             progress.remove_task(task)
-            price = f"row functions, {took * 1e6:.1f} µs a call" if kind == "row" else "Arrow comparisons"
+            price = f"row functions, {took * 1e6:.1f} µs per call" if kind == "row" else "Arrow comparisons"
             rows = [_regret_row(workload.name, kind, r) for r in found]
             section.tables.append(Table(f"{workload.title}: {price}", REGRET_COLUMNS, rows))
             auto = next(r for r in found if r.who == "auto")
@@ -432,7 +432,7 @@ def nothing_section(size: Size, progress: Progress) -> Section:
         "CPU against the mean of `written` and `written again` (the same policy twice) on the same rows, in turn: row "
         "functions 1,000 rows at a time, Arrow comparisons 10,000 (Spark's batch); the median of the pairs' ratios. How far "
         "the two `written` are from 1 is noise.",
-        "An Arrow comparison takes nanoseconds a row: there any bookkeeping shows, and no order is worth it.",
+        "An Arrow comparison takes nanoseconds per row, so any bookkeeping shows, and no order is worth it.",
     ]
     return section
 
@@ -482,7 +482,7 @@ def slow_section(size: Size, progress: Progress) -> Section:
         for who in ("agreedy", "auto")
     ]
     section.notes.append(
-        f"Pass rates go up and down between 5 and 95 % by 0.1 % a batch. Blocks: {workload.phase // CHUNK} batches."
+        f"Pass rates go up and down between 5 and 95 % by 0.1 % per batch. Blocks: {workload.phase // CHUNK} batches."
     )
     return section
 
@@ -517,11 +517,13 @@ def still_section(size: Size, progress: Progress) -> Section:
         Column("clock", "per million after", ".1f"),
     ]
     section.tables.append(
-        Table(f"Order changes, {size.still:,} tuples simulated, {size.still_clock:,} by the clock", columns, rows)
+        Table(
+            f"Order changes, {size.still:,} tuples simulated, {size.still_clock:,} with the real clock", columns, rows
+        )
     )
     section.notes.append(
         f"While finding: in the first {following.SETTLING:,} tuples. Pass rates: "
         + "; ".join(f"{case} {', '.join(f'{r:g}' for r in rates)}" for case, rates in following.STATIONARY.items())
-        + ". `lottery` counts changes of its likeliest route."
+        + ". For `lottery`, changes of its most likely route count."
     )
     return section

@@ -1,6 +1,6 @@
 """Workloads where nothing drifts: nothing to gain (one predicate; six equal ones), and the plain case (six unequal).
 
-`one` and `equal` ask what adapting costs where it can't pay. `rates` is the case a user meets first: predicates of
+`one` and `equal` show what adapting costs where it cannot pay. `rates` is the case that a user meets first: predicates of
 about 3 µs that pass 90, 80, 50, 30, 20 and 10 % of the rows, written from the weakest to the strongest.
 """
 
@@ -14,7 +14,7 @@ from benchmarks.filters.hashed import Hashed
 from benchmarks.filters.workload import Workload
 
 THREE_MICROSECONDS = 5
-"""Nested md5 calls that take CPython about 3 µs; each run measures and reports what they took."""
+"""Nested md5 calls that take CPython about 3 µs. Each run measures and reports the actual time."""
 
 
 def independent(name: str, title: str, rates: Sequence[float], rows: int, seed: int, times: int) -> Workload:

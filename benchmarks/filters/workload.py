@@ -1,6 +1,6 @@
-"""A workload: rows, predicates, what each predicate says of each row, and the exact work of the orders nobody can know.
+"""A workload: rows, predicates, their verdicts, and the exact work of the orders that nobody can know in advance.
 
-`bits` are the verdicts by construction; every run of every engine is checked against them. The oracles are exact: the
+`bits` are the constructed verdicts; every run of every engine is checked against them. The oracles are exact: the
 best order for all rows, for each phase, and for each class in each phase, by dynamic programming over the bits.
 """
 
@@ -23,19 +23,19 @@ CHUNK = 1000
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """`draws` and `shuffles` make the values on demand: the verdicts alone are often enough."""
+    """`draws` and `shuffles` make the values on demand, because the verdicts alone are often enough."""
 
     name: str
     title: str
     bits: NDArray[np.bool_]
     predicates: tuple[Hashed, ...]
     phase: int
-    """Rows of a phase; where the drift has no phases, of the blocks that stand for them."""
+    """Rows per phase, or per block if the drift has no phases."""
     draws: tuple[NDArray[np.float64], ...]
     shuffles: tuple[NDArray[np.int64] | None, ...] = ()
     classes: NDArray[np.int32] | None = None
     known: tuple[int, int] | None = None
-    """The known answer (rows out, sum of ts), where there is one."""
+    """The known answer (rows out, sum of ts), if there is one."""
     phases_called: str = "phase"
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Workload:
         return [f"x{j + 1}" for j in range(len(self.predicates))]
 
     def table(self) -> pa.Table:
-        """The rows, from the cache if they were made before."""
+        """The rows, from the cache if they exist."""
         path = self.parquet()
         return pq.read_table(path)
 
@@ -87,7 +87,7 @@ class Workload:
         return pa.table(columns)
 
     def head(self, rows: int) -> Workload:
-        """The first rows only, under a name of their own."""
+        """Only the first rows, under a separate name."""
         if rows >= len(self):
             return self
         return Workload(
@@ -98,7 +98,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Oracles:
-    """Exact work per row of the orders that knowing everything would choose; `settled`: second halves only."""
+    """Exact work per row of the orders that perfect knowledge would choose; `settled`: second halves only."""
 
     best_static: float
     best_phase: float

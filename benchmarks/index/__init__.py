@@ -1,1 +1,1 @@
-"""Layouts that follow the access patterns, against fixed ones, hash indexes, and hindsight."""
+"""Index layouts that follow the access patterns, compared with fixed ones, hash indexes and hindsight."""

@@ -15,19 +15,20 @@ from benchmarks.index.report import markdown, plot
 from benchmarks.joins import thalweg_runs
 from benchmarks.joins.thalweg_runs import Chooser
 from benchmarks.joins.workloads import J_SEEDS, Workload, j, steady
+from benchmarks.markdown import wrapped
 from thalweg.optimize.indexes.amri import PAPER, Amri
 from thalweg.profile.prices import RECORDED, Prices
 
 HERE = Path(__file__).parent
 WARM_UP = 15_000
-"""Milliseconds: a whole window and a phase."""
+"""In milliseconds: a whole window and a phase."""
 TIMES = 3
-"""Passes of what is timed."""
+"""Passes for the timings."""
 SEED = J_SEEDS[40_000]
 SEEDS = (11, 12, 13)
-"""Other draws of J: what holds must not hold for one only."""
+"""Other draws of J, because a result must not hold for one only."""
 BUCKETS = (0.75, 1.0)
-"""What a bucket may cost of a candidate: measurements scatter about the 0.9 recorded."""
+"""Other prices of a bucket, in candidates: measurements scatter around the recorded 0.9."""
 
 
 def main(
@@ -51,13 +52,13 @@ def main(
     folder = out or (Path("out/benchmarks/index") if quick else HERE)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (folder / "results.md").write_text(markdown(record), encoding="utf-8")
+    (folder / "results.md").write_text(wrapped([markdown(record)]), encoding="utf-8")
     plot(folder / "work.png", drifting, BATCH)
     console.print(markdown(record), markup=False, highlight=False)
 
 
 def race(w: Workload, routes: Chooser, console: Console, hashes: tuple[int, ...]) -> list[Pass]:
-    """All contenders over one workload and one table of routes."""
+    """Run all contenders on one workload and one table of routes."""
     run(j(3_000), "warm-up", "written", tuner=Amri(window=100, period=100))
     recorder = Recorder()
     passes = []
@@ -93,27 +94,27 @@ def short_race(
 
 
 def agreed(passes: list[Pass]) -> list[Pass]:
-    """The passes, if all gave as many results."""
+    """The passes, provided that all gave the same number of results."""
     if len({p.results for p in passes}) != 1:
         raise AssertionError(f"answers differ: {[(p.name, p.results) for p in passes]}")
     return passes
 
 
 def fresh(options: dict[str, Any]) -> dict[str, Any]:
-    """A tuner learns, so each pass has its own."""
+    """A tuner learns, so each pass gets a new one."""
     tuner = options.get("tuner")
     return {"tuner": replace(tuner)} if isinstance(tuner, Amri) else {}
 
 
 def median(passes: list[Pass]) -> Pass:
-    """Passes of one contender count alike; the one whose tuner took the middle share of the time."""
+    """Of several passes of one contender, which count the same work, the one with the median share of tuning time."""
     if len({p.work for p in passes}) != 1:
         raise AssertionError(f"{passes[0].name}: the same pass did not do the same work")
     return sorted(passes, key=lambda p: p.tuning)[len(passes) // 2]
 
 
 def steady_race(console: Console, tuples: int) -> list[Pass]:
-    """Access patterns that never change: what tuning costs then."""
+    """The cost of tuning when access patterns never change."""
     w = steady(tuples, 10_000)
     recorder = Recorder()
     run(w, "recorded", "written", tuner=recorder)

@@ -1,4 +1,4 @@
-"""One pass of a workload under one way to index, measured; and the layouts that hindsight would choose.
+"""One measured pass of a workload with one kind of index, and the layouts that hindsight would choose.
 
 Routes are those of `benchmarks/joins`' oracle: each phase has the order that is best for it, the same for all
 contenders, so that only layouts differ. Work is buckets looked up and candidates examined: no clock, no noise.
@@ -27,7 +27,7 @@ from thalweg.profile.patterns.stemfacts import Probe, StemFacts
 from thalweg.profile.prices import Prices
 
 BATCH = 500
-"""Milliseconds in a micro-batch: ten for each phase."""
+"""Milliseconds per micro-batch; ten micro-batches make a phase."""
 PHASES = 3
 ORACLE = "bits, best of each phase (oracle)"
 COUNTED = ("work", "candidates", "buckets", "hashes", "entries")
@@ -35,20 +35,19 @@ COUNTED = ("work", "candidates", "buckets", "hashes", "entries")
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass took."""
+    """The cost of one pass."""
 
     name: str
     results: int
     cpu: float
     tuning: float
-    """Share of the processor's time that was spent in the tuner."""
+    """Share of processor time spent in the tuner."""
     bytes: int
-    """Most bytes of directories and chains."""
+    """Peak bytes of directories and chains."""
     moved: int
     changes: int
     counted: Mapping[str, tuple[float, ...]]
-    """Of each micro-batch: work, which is buckets looked up, candidates examined and profiling; hashes, and rows entered
-    into indexes."""
+    """Per micro-batch: work (buckets looked up, candidates examined, profiling), hashes, and rows entered into indexes."""
 
     @property
     def work(self) -> tuple[float, ...]:
@@ -97,8 +96,8 @@ def run(
 
 
 def _timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
-    """Reading the processor's clock takes microseconds the first time after a join, and that is what is timed: the
-    clock is read before once for nothing, and what reading it takes is left out."""
+    """The first reading of the processor clock after a join takes microseconds, about as long as what we time. So we read
+    the clock once in advance, and subtract the time of a reading."""
 
     def call(*arguments: Any) -> Any:
         process_time()
@@ -114,7 +113,7 @@ def _timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., An
 
 @dataclass
 class Recorder:
-    """Changes nothing; keeps what was asked in each phase, exactly, and what the stems were like at its end."""
+    """Changes nothing. Records the exact access patterns of each phase, and the stems at the end of it."""
 
     name: str = "recorder"
     grain: int = 0
@@ -139,12 +138,12 @@ class Recorder:
         for stem in self.stems:
             known = facts(stem)
             if known.rows > 1:
-                # Looked at now: at the end of the pass the stem holds another phase.
+                # Read now, because at the end of the pass the stem holds another phase.
                 self.facts[self.phase, stem] = replace(known, look=partial(tuple, known.evenness))
         return []
 
     def workload(self, phases: Sequence[int], stem: str) -> tuple[Asked, int]:
-        """What was asked of a stem in these phases, and how many bits its size allows."""
+        """The access patterns of a stem in these phases, and the number of bits its size allows."""
         counted, known = Sria(self.stems[stem]), [self.facts[p, stem] for p in phases]
         for p in phases:
             for mask, count in self.asked[p, stem].counts.items():
@@ -174,7 +173,7 @@ class Recorder:
 
 @dataclass
 class Hindsight(Recorder):
-    """The layouts of each phase, known before; in force for all slices from the phase's first tuple on."""
+    """The layouts of each phase, known in advance, for all slices from the first tuple of the phase."""
 
     name: str = "hindsight"
     layouts: Mapping[int, Mapping[str, Layout]] = field(default_factory=dict)
@@ -185,7 +184,7 @@ class Hindsight(Recorder):
         return dict(self.layouts[0])
 
     def observe(self, probes: Sequence[Probe]) -> None:
-        """It knows already."""
+        """Nothing to learn."""
 
     def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
         if self.phase == self.present:

@@ -1,4 +1,4 @@
-"""What is left behind: a table with the targets beside it, and work over time as a picture."""
+"""The report: a table, the targets, and work over time as a picture."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def markdown(record: dict[str, Any]) -> str:
         "",
         *_table(record["drifting"], "of the oracle"),
         "",
-        "Selection prices a candidate at " + _priced(record["prices"]) + ": recorded, the same for `amri`, the best",
-        "static layout and the oracle, so that layouts come again. On Spark they are measured (`execute/calibrate.py`).",
+        "Selection prices a candidate at " + _priced(record["prices"]) + ". These prices are recorded",
+        "ones, the same for `amri`, the best static layout and the oracle, so that layouts are repeatable. On Spark they",
+        "are measured.",
         "",
         "## The same with other seeds of the generator, and with other prices",
         "",
@@ -89,12 +90,12 @@ def _others(others: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def _share(entry: dict[str, Any]) -> str:
-    """Hindsight and what never changes have no tuner worth timing."""
+    """Hindsight and fixed layouts have no tuner worth timing."""
     return f"{entry['tuning share']:.1%}" if entry["name"].startswith(("amri", "hashes")) else ""
 
 
 def targets(record: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    """What was asked for, what came out, and whether that is enough."""
+    """Each target, the measurement, and whether it is met."""
     by_name = {e["name"]: e for e in record["drifting"]}
     ours, paper, three = by_name["amri"], by_name["amri-paper"], by_name["hashes 3"]
     oracle = by_name[ORACLE]
@@ -114,7 +115,7 @@ def targets(record: dict[str, Any]) -> list[tuple[str, str, bool]]:
             ours["against"] <= 1.2,
         ),
         (
-            "the same, of its candidates alone",
+            "the same for its candidates alone",
             f"{ours['candidates against']:.2f} ×; it looks up {ours['buckets'] / oracle['buckets']:.2f} × the buckets",
             ours["candidates against"] <= 1.2,
         ),

@@ -42,7 +42,7 @@ def main(
             continue
         note_load(report.load)
         report.results.append(compare(w, report, console, slow=0 if quick and w.name.startswith("J3") else 1))
-        report.write(folder)  # what is known so far, should the run be cut off
+        report.write(folder)  # save what is known so far, in case the run is interrupted
     if not only or only == "kinds":
         with console.status("kinds of tuples") as status:
             report.kinds = kinds.measure(quick, status.update)
@@ -66,7 +66,7 @@ def main(
 
 
 def warm_up() -> None:
-    """Compile everything before anything is timed; what that costs is measured apart."""
+    """Compile everything before anything is timed. The cost of compiling is measured separately."""
     small = j(3_000)
     handwritten.run_clique(dict(small.data))
     handwritten.run_common_key(dict(j3(3_000).data))
@@ -75,7 +75,7 @@ def warm_up() -> None:
 
 
 def compare(w: Workload, report: Report, console: Console, *, slow: int) -> Result:
-    """Race everybody on one workload, and weigh the orders."""
+    """Race all contenders on one workload, and compare the work of the orders."""
     with console.status(w.name) as status:
         folder = w.write(DATA)
         status.update(f"{w.name}: every order in hindsight")

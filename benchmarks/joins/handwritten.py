@@ -1,7 +1,7 @@
 """The limit: joins written by hand for J and J3, with the data's phases and the best order of each known in advance.
 
-One thread, one tuple at a time in order of arrival, no result is stored and none is materialised: they are counted and
-summed. Chains run from the newest tuple back, so that a walk ends where the window does and nothing is ever evicted.
+One thread takes one tuple at a time in order of arrival. Results are counted and summed, neither stored nor materialised.
+Chains run from the newest tuple back, so a walk ends where the window does, and nothing is ever evicted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ for _number, (_a, _b) in enumerate(PAIRS):
 
 
 def orders(known: bool) -> np.ndarray[Any, Any]:
-    """For each phase and pair the number of key values, by which the kernel ranks; unknown, those of phase 0."""
+    """The number of key values per phase and pair, by which the kernel ranks. If unknown, those of phase 0."""
     table = np.array([[DOMAINS[(MATCHING[j] - p) % 3] for j in range(6)] for p in range(3)])
     return table if known else np.broadcast_to(table[0], table.shape).copy()
 
 
 def run_clique(tables: dict[str, pa.Table], *, known: bool = True) -> tuple[int, int, int]:
-    """J with an index per attribute and per pair of attributes: results, checksum, candidates looked at."""
+    """J with an index per attribute and per pair of attributes: results, checksum, candidates examined."""
     tuples = tables["s1"].num_rows
     keys = np.zeros((4, tuples, 4), np.int32)
     for s in range(4):
@@ -117,7 +117,7 @@ def _clique(keys, link, rank, window, phase_length):  # type: ignore[no-untyped-
 
 
 def run_common_key(tables: dict[str, pa.Table], *, known: bool = True) -> tuple[int, int, int]:
-    """J3: one chain per stream and key; the streams that were quiet last come first."""
+    """J3: one chain per stream and key; the streams that were quiet most recently come first."""
     keys = np.stack([tables[f"s{s}"]["k"].to_numpy() for s in range(1, 5)])
     found = _common_key(keys, WINDOW, PHASE if known else 1 << 60)
     return int(found[0]), int(found[1]), int(found[2])

@@ -1,7 +1,7 @@
-"""What `auto` costs where there is nothing to gain: every order is as good as any other, and nothing changes. And what it
-brings where the best order changes every other batch and differs little.
+"""The cost of `auto` where there is nothing to gain: all orders are equally good, and nothing changes.
 
-Engines are fed side by side. `written` takes part twice; how far its twin is from 1 tells what the measurement is worth.
+Also its gain where the best order changes with every other batch and differs little. Engines are fed side by side.
+`written` takes part twice; the distance of its twin from 1 shows how precise the measurement is.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ TARGET = 1.03
 
 @dataclass(frozen=True)
 class Idle:
-    """`auto`, and `written` once more; `written` = 1."""
+    """`auto` and a second `written`, relative to `written`."""
 
     what: str
     changing: bool
-    """Whether there is something to gain after all: the best order changes every other batch."""
+    """Whether the best order changes with every other batch, so that there is something to gain."""
     rows: int
     times: list[float]
-    """Processor time of `auto`, by passes."""
+    """Processor time of `auto`, per pass."""
     control: list[float]
-    """Of the second `written`."""
+    """Processor time of the second `written`, per pass."""
     work: float
-    """Probe work of `auto`, what was spent to learn included."""
+    """Probe work of `auto`, including learning."""
 
     @property
     def quartiles(self) -> tuple[float, float, float]:
@@ -40,7 +40,7 @@ class Idle:
 
 
 def cases(quick: bool) -> list[tuple[str, bool, Workload, int]]:
-    """What it is, whether it changes, the workload, and how many passes."""
+    """Description, whether it changes, the workload, and the number of passes."""
     tuples, passes = (50_000, 2) if quick else (1_000_000, 7)
     return [
         ("four streams, all linked", False, steady(tuples // 5, WINDOW, streams=4), 2 * passes + 1),
@@ -57,7 +57,7 @@ def cases(quick: bool) -> list[tuple[str, bool, Workload, int]]:
 def measure(quick: bool, tell: Callable[[str], None]) -> list[Idle]:
     found = []
     for what, changing, w, passes in cases(quick):
-        side_by_side(w, POLICIES)  # what is compiled or allocated once is not counted
+        side_by_side(w, POLICIES)  # one-time compilation and allocation do not count
         seconds = np.empty((passes, len(POLICIES)))
         for k in range(passes):
             tell(f"{'little' if changing else 'nothing'} to gain: {what}, {w.rows:,} rows, pass {k + 1} of {passes}")

@@ -1,7 +1,7 @@
-"""Two kinds of tuples in one stream that want opposite orders: one order for all, and routes by class.
+"""Two kinds of tuples in one stream that need opposite orders: one order for all, and routes by class.
 
-Classes save probes in every tuple and cost something in every batch, so it depends on the size of a micro-batch whether
-they also save time. `auto` is to take them only then.
+Classes save probes on every tuple and cost something in every batch, so whether they also save time depends on the size
+of a micro-batch. `auto` should adopt them only then.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ BATCHES = (2_500, 10_000)
 
 @dataclass(frozen=True)
 class Kinds:
-    """By policy, for one size of micro-batches."""
+    """Measurements by policy, for one size of micro-batch."""
 
     batch: int
     work: dict[str, float]
-    """Probe work, learning included."""
+    """Probe work, including learning."""
     seconds: dict[str, float]
-    """Processor time, the median of the passes, with `BEST` = 1."""
+    """Processor time relative to `BEST`, median of the passes."""
 
 
 def measure(quick: bool, tell: Callable[[str], None]) -> list[Kinds]:
@@ -41,6 +41,6 @@ def measure(quick: bool, tell: Callable[[str], None]) -> list[Kinds]:
             took, work = thalweg_runs.side_by_side(w, choosers, batch=batch, turn=k)
             seconds.append(took / took[0])
         named = (BEST, *POLICIES)
-        times = np.median(seconds[1:], axis=0).tolist()  # what is compiled or allocated once is in the first pass
+        times = np.median(seconds[1:], axis=0).tolist()  # the first pass contains one-time compilation and allocation
         found.append(Kinds(batch, dict(zip(named, work, strict=True)), dict(zip(named, times, strict=True))))
     return found

@@ -1,7 +1,7 @@
-"""Fair timing on a machine that others use: contenders take turns, every pass is checked, medians and paired ratios.
+"""Fair timing on a shared machine: contenders take turns, every pass is checked, ratios are paired.
 
-A pass is timed by the wall and by the processor. Ratios are formed within a round, where both sides met the same load,
-and their median is what is reported.
+A pass is timed by the wall clock and by the processor. Ratios are formed within a round, where both sides met the same
+load, and we report their median.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Contender:
     name: str
     go: Callable[[], Answer]
     rounds: int | None = None
-    """At most so many passes, for the slow ones."""
+    """Limit on the number of passes, for slow contenders."""
 
 
 @dataclass
@@ -42,14 +42,14 @@ class Timing:
 
 
 class WrongAnswer(Exception):
-    """Two contenders disagree: nothing is worth timing then."""
+    """Two contenders disagree, so their times mean nothing."""
 
 
 def race(
     contenders: Sequence[Contender], rounds: int, known: Answer | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Timing]:  # fmt: skip
-    """Time all contenders, one pass each per round, starting with another one every round."""
+    """Time all contenders, one pass each per round; every round starts with another one."""
     timings = [Timing(c.name) for c in contenders]
     for turn in range(rounds):
         for k in range(len(contenders)):
@@ -71,6 +71,6 @@ def race(
 
 
 def ratio(slower: Timing, faster: Timing, clock: str = "wall") -> float:
-    """How many times the second is as fast as the first, by pairs."""
+    """How many times as fast the second is as the first, by pairs."""
     pairs = zip(getattr(slower, clock), getattr(faster, clock), strict=False)
     return statistics.median(a / b for a, b in pairs)

@@ -1,4 +1,4 @@
-"""What is said about a run: a table in the terminal, JSON for machines, Markdown and plots for people."""
+"""The report of a run: a table in the terminal, JSON for machines, Markdown and plots for people."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from benchmarks.joins.kinds import BEST, POLICIES, Kinds
 from benchmarks.joins.measure import Timing, ratio
 from benchmarks.joins.scaling import Curve
 from benchmarks.joins.start import Start
+from benchmarks.markdown import wrapped
 
 ADAPTED, LIMIT, POLARS = "thalweg auto", "hand-written, oracle order", "polars batch"
 LIBRARIES = ("duckdb", "polars", "numba", "numpy", "pyarrow")
@@ -28,11 +29,11 @@ LIBRARIES = ("duckdb", "polars", "numba", "numpy", "pyarrow")
 
 @dataclass(frozen=True)
 class Effort:
-    """Probe work of a workload under several ways to choose orders; free of noise."""
+    """Probe work of a workload for several ways of choosing orders; it has no noise."""
 
     adapted: float
     profiling: float
-    """The part of it that was spent only to learn."""
+    """The part of it spent on learning."""
     oracle: float
     best_fixed: float
     written: float
@@ -55,7 +56,7 @@ class Result:
     timings: list[Timing]
     effort: Effort
     stored: int
-    """Most stream rows held at once."""
+    """Peak number of stream rows stored."""
 
     def timing(self, name: str) -> Timing | None:
         return next((t for t in self.timings if t.name == name and t.wall), None)
@@ -78,7 +79,7 @@ class Report:
     batch: int = 0
     rounds: int = 0
     load: list[float] = field(default_factory=list)
-    """Load averages of the machine, noted before each workload."""
+    """Load averages of the machine, taken before each workload."""
 
     # Terminal.
 
@@ -128,7 +129,7 @@ class Report:
         (folder / "results.json").write_text(json.dumps(self.record(), indent=1) + "\n")
         if self.curves:
             self.plot(folder / "scaling.png")
-        (folder / "results.md").write_text("\n".join(self.markdown()) + "\n")
+        (folder / "results.md").write_text(wrapped(self.markdown()))
 
     def record(self) -> dict[str, Any]:
         return {
@@ -181,8 +182,8 @@ class Report:
         for r in self.results:
             parts = [f"{x:.2f} x {name}" for name in (LIMIT, POLARS) if (x := r.against(name)) is not None]
             said.append(
-                f"**{r.name}**: rows/s {', '.join(parts)}; probe work {r.effort.regret:.2f} x the oracle's, where one "
-                f"fixed order needs at least {r.effort.best_fixed / r.effort.oracle:.2f} x"
+                f"**{r.name}**: rows/s {', '.join(parts)}; probe work {r.effort.regret:.2f} x the oracle's (best "
+                f"fixed order: {r.effort.best_fixed / r.effort.oracle:.2f} x)"
             )
         return said
 
@@ -203,21 +204,21 @@ class Report:
     def _effort(self, r: Result) -> list[str]:
         e = r.effort
         rows = (
-            ("oracle: best order of each phase, in hindsight", e.oracle), (f"{ADAPTED}, profiling included", e.adapted),
+            ("oracle: best order of each phase, in hindsight", e.oracle), (f"{ADAPTED}, including profiling", e.adapted),
             ("best fixed order, in hindsight", e.best_fixed), ("as written", e.written),
             ("worst fixed order", e.worst_fixed),
         )  # fmt: skip
         lines = ["| probe work | buckets and candidates | x oracle |", "|---|---:|---:|"]
         lines += [f"| {name} | {work:,.0f} | {work / e.oracle:.3f} |" for name, work in rows]
-        return [*lines, "", f"{e.changes} decisions; at most {r.stored:,} stream rows held."]
+        return [*lines, "", f"{e.changes} decisions; at most {r.stored:,} stream rows stored."]
 
     def _kinds(self) -> list[str]:
         lines = [
-            "Each kind is dropped by another table, so the best order for one is the worst for the other. Target: routes by "
-            "class need 1.5 times less probe work than the best single order, learning included. Classes cost something in "
-            "every batch; `auto` takes them where that is repaid. Engines were fed side by side, batch by batch.",
+            "Another table drops each kind, so the best order for one is the worst for the other. Target: the best single order "
+            "takes at least 1.5 times the probe work of routes by class, including learning. Classes cost something in every "
+            "batch; `auto` adopts them where that pays. Engines were fed side by side, batch by batch.",
             "",
-            "| tuples in a batch | policy | probe work | best single order / it | processor time, best single order = 1 |",
+            "| tuples per batch | policy | probe work | best single order / policy | processor time / best single order |",
             "|---:|---|---:|---:|---:|",
         ]
         for k in self.kinds:
@@ -228,12 +229,12 @@ class Report:
 
     def _idle(self) -> list[str]:
         return [
-            "Every order is as good as any other, and nothing changes. Processor time of `auto`, `written` = 1; engines were "
-            f"fed side by side, batch by batch, and `written` once more as a control. Target: at most {TARGET:g}.",
+            "All orders are equally good, and nothing changes. The table shows the processor time of `auto` relative to "
+            f"`written`, with a second `written` as a control. Engines were fed side by side. Target: at most {TARGET:g}.",
             "",
             *_beside_written([i for i in self.idle if not i.changing]),
             "",
-            "Little to gain: the best order changes with every other batch. Measured the same way, no target.",
+            "Little to gain: the best order changes with every other batch. Measured the same way, without a target.",
             "",
             *_beside_written([i for i in self.idle if i.changing]),
         ]
@@ -243,7 +244,7 @@ class Report:
         for c in self.curves:
             lines += [
                 f"Against {c.against}: slope {c.slope():.2f} in processor time, {c.slope('work'):.2f} in work "
-                "(1 is linear, less is better).",
+                "(1 is linear; less is better).",
                 "",
                 "| size | processor s | work | rows held | results |",
                 "|---:|---:|---:|---:|---:|",
@@ -288,7 +289,7 @@ __all__: Sequence[str] = ("ADAPTED", "LIMIT", "POLARS", "Effort", "Report", "Res
 
 def _beside_written(cases: list[Idle]) -> list[str]:
     lines = [
-        "| | rows in | passes | auto, median | quartiles | control, median | probe work of auto, learning included |",
+        "| | rows in | passes | auto, median | quartiles | control, median | probe work of auto, including learning |",
         "|---|---:|---:|---:|---|---:|---:|",
     ]
     for i in cases:

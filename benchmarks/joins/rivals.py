@@ -1,8 +1,8 @@
-"""What else one would run: DuckDB and Polars over everything at once, and DuckDB fed in micro-batches.
+"""The rivals: DuckDB and Polars over all data at once, and DuckDB fed in micro-batches.
 
-All of them join by hashing, so the window is made hashable: a tuple falls into a bucket of the window's length, and
-every stream but the first is placed into its neighbours' buckets too; equal buckets are then necessary, times decide.
-Batch engines see all data before they answer: they bound throughput, they have no latency.
+All of them join by hashing, so the window is made hashable. A tuple falls into a bucket as long as the window, and every
+stream but the first is also placed into the neighbouring buckets. Equal buckets are then necessary, and times decide.
+Batch engines see all data before they answer: they give a bound on throughput, and have no latency.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def duckdb_batch(w: Workload, folder: Path) -> Answer:
 
 
 def duckdb_micro(w: Workload, folder: Path, batch: int = 1000) -> Answer:
-    """As a stream: per batch and stream, what just arrived against what is stored; then store, then drop the old.
+    """As a stream: per batch and stream, join the new rows with the stored ones, then store them, then drop old rows.
 
     Streams take turns, so that a combination is found exactly once, when its last tuple comes.
     """
@@ -91,7 +91,7 @@ def duckdb_micro(w: Workload, folder: Path, batch: int = 1000) -> Answer:
 
 
 def polars_batch(w: Workload, folder: Path) -> Answer:
-    """Left-deep in the written order, each join with the equalities and buckets that are due, then the times."""
+    """Left-deep in the written order: each join with the equalities and buckets that apply, then the times."""
     first, *others = w.streams
     frames: dict[str, pl.LazyFrame] = {}
     for name in w.data:
@@ -121,7 +121,7 @@ def polars_batch(w: Workload, folder: Path) -> Answer:
                 joined = joined.filter((pl.col(f"{s}.ts") - pl.col(f"{name}.ts")).abs() < w.window)
         known.append(name)
         columns |= {f"{name}.{c}" for c in w.data[name].column_names}
-        # A key that later joins need under the name of the side that was coalesced away.
+        # Later joins need this key under the name of the side that was coalesced away.
         kept = set(right) - {"bucket"}
         joined = joined.with_columns(
             [pl.col(x).alias(y) for x, y in zip(left, right, strict=True) if y in kept and _needed(w, y, known)]

@@ -1,8 +1,8 @@
 """How cost grows: with the number of tuples at a fixed window, and with the window.
 
-The window is varied twice: with as many matches per probe at every size (keys spread as the window grows), and with the
-same chance of any two tuples to match (so that the results grow with the window too). A slope of 1 on a double
-logarithmic scale is linear. Work is free of noise; processor time is what a user pays.
+The window varies in two ways: with the same number of matches per probe at every size (keys spread as the window grows),
+and with the same chance that any two tuples match (results then grow with the window too). A slope of 1 on a log-log
+scale is linear. Work has no noise; processor time is what a user pays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.joins.thalweg_runs import feed
 from benchmarks.joins.workloads import Workload, steady
 
 VALUES = 5_000
-"""Of the key where the chance to match is fixed."""
+"""Values of the key if the chance to match is fixed."""
 Tell = Callable[[str], None]
 
 
@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """Cost of a run against one size."""
+    """Cost of a run as a function of one size."""
 
     against: str
     points: tuple[Point, ...]
@@ -57,7 +57,7 @@ def measure(against: str, workloads: Iterable[tuple[int, Workload]], tell: Tell,
 
 
 def curves(sizes: Sequence[int], windows: Sequence[int], tuples: int, tell: Tell) -> list[Curve]:
-    """All three."""
+    """All three curves."""
     return [
         measure("tuples per stream, window 10 s", ((n, steady(n, 10_000)) for n in sizes), tell),
         measure("window in ms, one match per probe", ((w, steady(tuples, w)) for w in windows), tell),

@@ -1,7 +1,7 @@
 """From a new process to the first result: with nothing compiled, and with Numba's cache warm.
 
-The libraries that Thalweg stands on are imported first and told apart, so that its own share is seen. Processor
-seconds, because a start is too short to be timed by the wall on a machine that others use.
+The libraries that Thalweg builds on are imported first and timed separately, to show its own share. We measure processor
+seconds, because a start is too short for the wall clock on a shared machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ print(json.dumps([b - a for a, b in zip(marks, marks[1:])]))
 
 @dataclass(frozen=True)
 class Start:
-    """Processor seconds to import the libraries, to import Thalweg, and from there to the first results."""
+    """Processor seconds to import the libraries, to import Thalweg, and to get the first results."""
 
     libraries: float
     thalweg: float

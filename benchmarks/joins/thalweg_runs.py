@@ -1,7 +1,8 @@
 """Thalweg on a workload: read Parquet, push micro-batches in time order, collect the results, count and sum them.
 
-Streams take turns, a batch of each; the watermark follows the batches. A policy is a name, or a fixed route, or routes
-that know the phase of each tuple: the oracle, whose table is made by trying every order on every phase (`hindsight`).
+Streams take turns, one batch each, and the watermark follows the batches. A policy is a name, a fixed route, or routes
+that know the phase of each tuple. The last is the oracle, whose table comes from trying every order on every phase
+(`hindsight`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Pipeline, Route, Ruster
 
 BATCH = 2_500
-"""Milliseconds, hence tuples of each stream, in a micro-batch."""
+"""Milliseconds per micro-batch, which is also the number of tuples per stream."""
 Chooser = str | Callable[[Pipeline, int], Policy]
 Order = tuple[int, ...]
 
@@ -46,9 +47,9 @@ class Run:
     work: float
     """Buckets looked up and candidates examined, on the way to results."""
     profiling: float
-    """The same, spent only to learn."""
+    """The same, for learning only."""
     stored: int
-    """Most rows held at the end of a batch."""
+    """Peak number of rows stored at the end of a batch."""
     events: int
 
     @property
@@ -95,10 +96,10 @@ def checksum(w: Workload, results: pa.Table) -> int:
 def side_by_side(
     w: Workload, policies: Sequence[Chooser], *, batch: int = BATCH, turn: int = 0
 ) -> tuple[NDArray[np.float64], list[float]]:
-    """Processor seconds, and probe work, of engines that get the same batches, one after the other.
+    """Processor seconds and probe work of engines that get the same batches, one after the other.
 
-    Passes one after the other do not meet the same machine: pairs of them differed by a quarter where this was first run.
-    Here each batch goes to all engines in turn, another one first each time, so that they meet the same load.
+    Separate passes do not meet the same load: pairs of them differed by a quarter where this was first run. Here each
+    batch goes to all engines in turn, and another engine comes first each time, so they meet the same load.
     """
     query, clock = query_of(w), time.process_time
     engines: list[Engine] = []
@@ -131,7 +132,7 @@ def side_by_side(
 
 
 def in_turn(count: int, turn: int) -> Sequence[int]:
-    """All of them, another one first each time, now forwards and now backwards."""
+    """All engines, with another one first each time, alternating forwards and backwards."""
     order = [(turn // 2 + k) % count for k in range(count)]
     return order if turn % 2 else order[::-1]
 
@@ -141,7 +142,7 @@ def in_turn(count: int, turn: int) -> Sequence[int]:
 
 @dataclass
 class Fixed(SingleRoute):
-    """One route, and a ledger of what it cost in each phase of the data."""
+    """One route, and a record of its cost in each phase of the data."""
 
     ledger: dict[int, float] = field(default_factory=dict)
     name = "fixed"
@@ -158,7 +159,7 @@ class Fixed(SingleRoute):
 
 @dataclass
 class Knowing(SingleRoute):
-    """The oracle: a route for each phase of the data, told in advance."""
+    """The oracle: a route for each phase of the data, known in advance."""
 
     table: Mapping[int, Order] = field(default_factory=dict)
     name = "oracle"
@@ -168,7 +169,7 @@ class Knowing(SingleRoute):
 
 
 def by_phase(batch: Batch, route: Callable[[int], Route]) -> list[Ruster]:
-    """A ruster for each phase of the data that a batch has rows of, labelled with it."""
+    """One ruster for each phase of the data in a batch, labelled with the phase."""
     phases = batch.data.column("ts").to_numpy(zero_copy_only=False) // PHASE
     if len(phases) and phases[0] == phases[-1]:
         return [Ruster(None, route(int(phases[0])), label=str(phases[0]))]
@@ -177,7 +178,7 @@ def by_phase(batch: Batch, route: Callable[[int], Route]) -> list[Ruster]:
 
 @dataclass(frozen=True)
 class Hindsight:
-    """What every order cost in every phase, by stream."""
+    """The cost of every order in every phase, by stream."""
 
     costs: Mapping[str, Mapping[Order, Mapping[int, float]]]
 
@@ -191,7 +192,7 @@ class Hindsight:
         return lambda pipeline, seed: Knowing(pipeline, seed, table=self.best(pipeline.stream))
 
     def best_fixed(self) -> Callable[[Pipeline, int], Policy]:
-        """The one order that would have been cheapest over all phases."""
+        """The single order that would have been cheapest over all phases."""
         return self._fixed(min)
 
     def worst_fixed(self) -> Callable[[Pipeline, int], Policy]:
@@ -223,7 +224,7 @@ def fixed(order: Order) -> Callable[[Pipeline, int], Fixed]:
 
 
 def hindsight(w: Workload, tables: Mapping[str, pa.Table], *, batch: int = BATCH, most: int = 120) -> Hindsight:
-    """Try every allowed order on all data: as many runs as the stream with most orders has of them."""
+    """Try every allowed order on all data. The number of runs is that of the stream with the most orders."""
     pipelines: dict[str, Pipeline] = {}
 
     def look(pipeline: Pipeline, seed: int) -> Policy:

@@ -1,7 +1,7 @@
-"""The data and the questions: four workloads made from a seed, each with its SQL for Thalweg and its best order.
+"""The data and the queries: workloads made from a seed, each with its SQL for Thalweg and its best order.
 
-Every stream has one tuple per millisecond; what changes, every five seconds, is which of the joins is selective. J and
-J3 are drawn number for number as in the project's first comparison of engines, so that the answers found then apply.
+Every stream has one tuple per millisecond. Every five seconds, another join becomes the selective one. J and J3 draw the
+same numbers as the project's first comparison of engines, so the answers found then apply.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 PHASE = 5_000
 WINDOW = 10_000
-"""Milliseconds: two tuples of a result are less than this apart."""
+"""In milliseconds: two tuples of a result are less than this apart."""
 CHAIN_WINDOW = 2_000
 
 Ints = NDArray[np.int64]
@@ -39,12 +39,12 @@ class Workload:
     window: int
     data: Mapping[str, pa.Table]
     count: int | None = None
-    """The known number of results, where there is one."""
+    """The known number of results, if there is one."""
     checksum: int | None = None
 
     @property
     def rows(self) -> int:
-        """Rows that arrive: those of the streams."""
+        """Number of rows that arrive, which are those of the streams."""
         return sum(self.data[s].num_rows for s in self.streams)
 
     @property
@@ -55,7 +55,7 @@ class Workload:
         return f"SELECT {times} FROM {', '.join(entries)} WHERE {where}"
 
     def weights(self) -> dict[str, int]:
-        """Of each stream's time in the checksum: 7, 5, 3, 1 for four streams."""
+        """Weights of the streams' times in the checksum: 7, 5, 3, 1 for four streams."""
         odd = range(2 * len(self.streams) - 1, 0, -2)
         return dict(zip(self.streams, odd, strict=True))
 
@@ -77,17 +77,17 @@ def _uniform(g: np.random.Generator, size: int, domain: Ints | int) -> Ints:
 
 PAIRS = tuple(combinations(range(1, 5), 2))
 MATCHING = (0, 1, 2, 2, 1, 0)
-"""The six pairs fall into three perfect matchings; the phase says which one is selective."""
+"""The six pairs form three perfect matchings; the phase says which one is selective."""
 DOMAINS = np.array([5_000, 50, 100])
 
 
 def domain(phase: Ints, pair: int) -> Ints:
-    """How many values a pair's attribute takes in a phase (0, 1 or 2)."""
+    """The number of values of a pair's attribute in a phase (0, 1 or 2)."""
     return DOMAINS[(MATCHING[pair] - phase) % 3]
 
 
 def clique(tuples: int, seed: int) -> dict[str, pa.Table]:
-    """A fifth of the tuples are planted: events that leave, within seconds, a tuple with equal keys in each stream."""
+    """A fifth of the tuples are planted: an event leaves, within seconds, a tuple with equal keys in each stream."""
     g = np.random.Generator(np.random.PCG64(seed))
     planted = tuples // 5
     base = g.random(planted) * tuples
@@ -117,7 +117,7 @@ J_SEEDS = {40_000: 1, 200_000: 2}
 
 
 def j(tuples: int, window: int = WINDOW, seed: int | None = None) -> Workload:
-    """With the seed that all engines are compared on, or another."""
+    """J with the seed on which all engines are compared, or another."""
     equalities = tuple((f"s{a}", f"a{a}{b}", f"s{b}", f"a{a}{b}") for a, b in PAIRS)
     known = J_ANSWERS.get(tuples, (None, None)) if window == WINDOW and seed is None else (None, None)
     data = clique(tuples, J_SEEDS.get(tuples, tuples) if seed is None else seed)
@@ -152,8 +152,8 @@ def j3(tuples: int) -> Workload:
 
 
 def star(tuples: int, seed: int = 5) -> Workload:
-    """s1 joins s2 (10 s, 0.5 matches) and three tables. In each phase one table knows only one key in twenty, the other
-    two know all of them, twice: the right order visits the poor one first, then s2."""
+    """s1 joins s2 (10 s, 0.5 matches) and three tables. In each phase one table has only one key in twenty, the other
+    two have all of them, twice. The right order visits the sparse table first, then s2."""
     g = np.random.Generator(np.random.PCG64(seed))
     keys, share = 10_000, 20
     times = np.arange(tuples, dtype=np.int32)
@@ -173,12 +173,12 @@ def star(tuples: int, seed: int = 5) -> Workload:
     return Workload(f"star5_{tuples // 1000}k", tuples, ("s1", "s2"), ("t1", "t2", "t3"), equalities, WINDOW, data)
 
 
-# --- kinds: one stream whose kinds of tuples want opposite orders ----------------------------------------------------
+# --- kinds: one stream whose kinds of tuples need opposite orders ----------------------------------------------------
 
 
 def kinds(tuples: int, seed: int = 8) -> Workload:
-    """s1 meets two tables. Of tuples of kind 0 the first knows one key in fifty and the second all of them, four times;
-    of kind 1 it is the other way round. No one order is good for both; the content tells the kind."""
+    """s1 joins two tables. For tuples of kind 0 the first table has one key in fifty, and the second has all of them, four
+    times; for kind 1 it is the other way round. No single order suits both. The content reveals the kind."""
     g = np.random.Generator(np.random.PCG64(seed))
     keys, share = 10_000, 50
     kind = g.integers(0, 2, tuples)
@@ -200,7 +200,7 @@ def kinds(tuples: int, seed: int = 8) -> Workload:
 
 
 def chain(tuples: int, seed: int = 6) -> Workload:
-    """s1 - s2 - ... - s6, windows of two seconds. One of the links is selective at a time (0.05 matches, else 1.2)."""
+    """s1 - s2 - ... - s6, windows of two seconds. One link at a time is selective (0.05 matches; the others have 1.2)."""
     g = np.random.Generator(np.random.PCG64(seed))
     times = np.arange(tuples, dtype=np.int32)
     selective = times // PHASE % 5
@@ -221,8 +221,8 @@ def chain(tuples: int, seed: int = 6) -> Workload:
 
 
 def steady(tuples: int, window: int, *, streams: int = 3, values: int | None = None, seed: int = 7) -> Workload:
-    """A clique without drift. Keys take as many values as the window has tuples, so that every probe meets one candidate
-    on average; or a given number, so that any two tuples match with the same probability whatever the window."""
+    """A clique without drift. Keys take as many values as the window has tuples, so every probe meets one candidate on
+    average. With a given number of values, any two tuples match with the same probability whatever the window."""
     g = np.random.Generator(np.random.PCG64(seed))
     pairs = tuple(combinations(range(1, streams + 1), 2))
     data = {}
@@ -248,7 +248,7 @@ def one_key(tuples: int, seed: int = 9) -> Workload:
 
 
 def lookups(tuples: int, seed: int = 10) -> Workload:
-    """A stream and three tables, without drift: each knows half of the keys, once."""
+    """A stream and three tables, without drift: each table has half of the keys, once."""
     g = np.random.Generator(np.random.PCG64(seed))
     keys = 10_000
     columns = {"ts": np.arange(tuples, dtype=np.int32)}

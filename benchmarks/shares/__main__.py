@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.markdown import wrapped
 from benchmarks.shares.simulate import EDGES, KEYS, Point, points
 
 HERE = Path(__file__).parent
@@ -22,7 +23,7 @@ def main(
     found = list(points(rows))
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps([asdict(p) for p in found], indent=1) + "\n")
-    (out / "results.md").write_text("\n".join(markdown(found, rows)) + "\n")
+    (out / "results.md").write_text(wrapped(markdown(found, rows)))
     plot(found, out / "shares.png")
     print("\n".join(markdown(found, rows)))
 
@@ -30,11 +31,11 @@ def main(
 def markdown(found: list[Point], rows: int) -> list[str]:
     lines = [
         "# Shares, copies and skew", "",
-        f"Made by `python -m benchmarks.shares`: four streams of {rows:,} tuples placed by the code that packs rows on Spark, "
-        "cut by the code that chooses shares, at equal rates. *Copies*: rows sent for each row read. *Busiest*: rows of the "
-        "busiest cell, times the mean. *Speed-up*: all rows over those of the busiest cell, what so many cells can give at most "
-        "if a row costs the same everywhere. One key value is never split: with Zipf keys the most frequent value bounds the "
-        "speed-up, however many cells there are.", "",
+        f"Made by `python -m benchmarks.shares`: four streams of {rows:,} tuples at equal rates, placed into cells by the "
+        "same code that packs rows on Spark, with the shares that queries would choose. *Copies*: rows sent per row read. "
+        "*Busiest*: rows of the busiest cell relative to the mean. *Speed-up*: all rows divided by those of the busiest cell; "
+        "that is the most these cells can give if a row costs the same everywhere. One key value is never split, so with Zipf "
+        "keys the most frequent value limits the speed-up, however many cells there are.", "",
         "![copies, skew and speed-up](shares.png)",
     ]  # fmt: skip
     for shape in EDGES:

@@ -1,4 +1,4 @@
-"""Places tuples into cells as packing does and counts what each cell gets.
+"""Places tuples into cells as packing does, and counts the rows of each cell.
 
 Chain: a - b - c - d, three keys. Star: a meets b, c and d, three keys, all in a. Clique: each pair of four streams has a
 key of its own, six keys. Every stream brings the same number of tuples; keys are uniform, or Zipf with exponent 1.
@@ -34,18 +34,18 @@ DOMAIN = 1_000_000
 
 @dataclass(frozen=True)
 class Point:
-    """One cut of one query over one kind of keys."""
+    """One cut of one query for one kind of keys."""
 
     shape: str
     keys: str
     cells: int
     sizes: tuple[int, ...]
     copies: float
-    """Rows sent for each row read."""
+    """Rows sent per row read."""
     busiest: float
-    """Rows of the busiest cell, times the mean."""
+    """Rows of the busiest cell relative to the mean."""
     speed_up: float
-    """All rows over the rows of the busiest cell: how much faster than one cell it can be."""
+    """All rows divided by the rows of the busiest cell: the largest possible speed-up over one cell."""
     empty: int
     """Cells that got no row."""
 
@@ -76,7 +76,7 @@ def tuples(q: Query, keys: str, rows: int, seed: int) -> dict[str, pa.RecordBatc
 
 
 def loads(q: Query, shares: Shares, data: dict[str, pa.RecordBatch]) -> NDArray[np.int64]:
-    """Rows that each cell gets."""
+    """Number of rows of each cell."""
     shape = Shape(q)
     got = np.zeros(shares.cells, np.int64)
     for alias, batch in data.items():

@@ -1,4 +1,4 @@
-"""A soak: a three-way join at a steady rate for a quarter of an hour; memory, latency and state have to stay flat.
+"""A soak: a three-way join at a steady rate for a quarter of an hour; memory, latency and state must stay flat.
 
-`python -m benchmarks.soak` from the root of a clone; `--minutes` and `--rate` change it.
+Run `python -m benchmarks.soak` from the root of a clone; see `--minutes` and `--rate`.
 """

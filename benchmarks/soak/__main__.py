@@ -1,7 +1,7 @@
 """`python -m benchmarks.soak [--minutes 15] [--rate 6000]`: run, sample, judge, plot.
 
-Spark's rate source is dealt out to three streams, and the n-th tuple of each carries key n: every triple is one result,
-so the number of results is known at every moment.
+Spark's rate source is split into three streams, and the n-th tuple of each carries key n. Every triple is one result, so
+the number of results is known at any moment.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import typer
 from pyspark.sql import functions as F
 
 import thalweg as tw
+from benchmarks.markdown import wrapped
 
 HERE = Path(__file__).parent
 CHECK = Path("out/benchmarks/soak")
@@ -31,7 +32,7 @@ EVERY = 5.0
 
 @dataclass(frozen=True)
 class Sample:
-    """What is seen from outside, in MB."""
+    """Resident memory as seen from outside, in MB."""
 
     second: float
     jvm: float
@@ -156,8 +157,8 @@ def report(
         f"Made by `python -m benchmarks.soak --minutes {minutes:g} --rate {rate} --trigger '{trigger}'`: "
         f"{rate:,} rows/s through a three-way join with windows of "
         f"{WINDOW} s, a batch every {trigger}, {len(batches)} batches; load average at the end {os.getloadavg()[0]:.1f} on "
-        f"{os.cpu_count()} cores. {results:,} results; the newest key is {last:,}, so {last + 1:,} were due by then"
-        f"{': every triple came once.' if results == last + 1 else ', NOT EQUAL.'}", "",
+        f"{os.cpu_count()} cores. {results:,} results; the newest key is {last:,}, so {last + 1:,} results were due"
+        f"{': every triple came exactly once.' if results == last + 1 else ', NOT EQUAL.'}", "",
         "![memory, latency, state](soak.png)", "",
         "| | second quarter | last quarter | growth | flat (at most +10 %) |", "|---|---:|---:|---:|---|",
     ]  # fmt: skip
@@ -165,7 +166,7 @@ def report(
         f"| {v.what} | {v.before:,.2f} | {v.after:,.2f} | {v.growth:+.1%} | {'yes' if v.flat else 'no'} |"
         for v in verdicts
     ]
-    (out / "results.md").write_text("\n".join(lines) + "\n")
+    (out / "results.md").write_text(wrapped(lines))
     record = {"samples": [asdict(s) for s in samples], "batches": batches, "verdicts": [asdict(v) for v in verdicts]}
     (out / "results.json").write_text(json.dumps(record) + "\n")
     plot(out / "soak.png", samples, batches)

@@ -18,20 +18,20 @@ from benchmarks.spark_joins.streams import Feed, head, make
 HERE = Path(__file__).parent
 DATA = Path("out/benchmarks/spark_joins")
 SIZES = {50_000: 7, 200_000: 5, 800_000: 10}
-"""Rows of a batch, and how many batches: enough at the largest for Java to have compiled what it reads files with."""
+"""Rows per batch, and number of batches. The largest size has enough for Java to compile the code that reads files."""
 RIVAL_BATCHES = {0: 4, 1: 3}
-"""How many batches Spark's own joins get, by size from the smallest: they take minutes where ours take seconds. At the
-largest they get none: the rows that they put together before they look at times grow with the square of the batch."""
+"""Number of batches for Spark's own joins, by size from the smallest. They take minutes where ours take seconds. At the
+largest size they get none, because the rows they combine before they look at times grow with the square of the batch."""
 FLINK_BATCHES = {"clique": (4, 3, 1), "common key": (7, 5, 4)}
-"""How many batches' rows PyFlink gets, by size from the smallest; it reads them as one. On a common key it is fast enough
-for more."""
+"""Number of batches whose rows PyFlink gets, by size from the smallest; it reads them as one. On a common key it is fast
+enough for more."""
 LIMIT = 420.0
 SMALL = 10_000
-"""Rows of a batch where latency is looked at."""
+"""Rows per batch for the latency measurements."""
 
 
 class WrongAnswer(Exception):
-    """Two contenders disagree: nothing is worth timing then."""
+    """Two contenders disagree, so their times mean nothing."""
 
 
 def main(
@@ -65,13 +65,13 @@ def main(
             for k, (batch, batches) in enumerate(sizes.items()):
                 if size not in (0, batch):
                     continue
-                # Spark's default store was the faster one where both were tried, but it lives in the JVM's heap, and the
-                # state of the clique at 200,000 rows a batch does not fit into 5 GB.
+                # Spark's default store was faster where we tried both, but it lives in the JVM's heap, and the
+                # state of the clique at 200,000 rows per batch does not fit into 5 GB.
                 store = HDFS if k == 0 else ROCKSDB
                 flinks = min(batches, FLINK_BATCHES[shape][k])
                 rival = RIVAL_BATCHES.get(k, 0) if spark else 0
                 bench.compare(shape, batch, batches, rival, store, flinks)
-                bench.report.write(folder)  # what is there so far, should the rest be cut off
+                bench.report.write(folder)  # save what is there so far, in case the rest is interrupted
         if not only and not size:
             bench.latency(SMALL, 6 if quick else 16)
     bench.spark.stop()
@@ -83,7 +83,7 @@ def main(
 class Bench:
     def __init__(self, console: Console, limit: float, flink_python: Path | None = None) -> None:
         self.console, self.limit = console, limit
-        # Not resolved: a virtual environment's Python is a link, and its target knows nothing of the environment.
+        # Don't resolve it: the Python of a virtual environment is a link, and its target does not know the environment.
         self.flink = flink_python and flink_python.absolute()
         self.report = Report()
         self.spark: SparkSession = session(2)
@@ -96,8 +96,8 @@ class Bench:
         self._ours(feed, 2)
 
     def compare(self, shape: str, batch: int, batches: int, rival: int, store: str, flinks: int) -> None:
-        """Both numbers of cells, Spark's own joins where they can be waited for, PyFlink where it is; answers must be
-        equal."""
+        """Run both numbers of cells, Spark's own joins where they are fast enough, and PyFlink if available. Answers must
+        be equal."""
         feed = make(shape, batch, batches, DATA)
         self.report.note_load()
         runs = [self._ours(feed, cells) for cells in (2, 1)]

@@ -1,9 +1,9 @@
-"""PyFlink's interval joins over the rows of a feed. PyFlink can't live beside our dependencies: it runs in an
-interpreter of its own, as `flink_job.py`, and is told what to do and tells what came of it in JSON.
+"""PyFlink's interval joins over the rows of a feed.
 
-The question is put as Spark's own joins put it: streams joined in the order written, the first one's time kept as the
-event time, all others turned to numbers. Flink's wheel reads no Parquet, so it gets the same rows as CSV, one file a
-stream: with several, its readers would take them in any order and rows would come late.
+PyFlink cannot share our dependencies. It runs in an interpreter of its own, as `flink_job.py`, and we talk to it in JSON.
+The query has the form of Spark's own joins: streams are joined in the order written, the first one's time stays the event
+time, and all others become numbers. Flink's wheel reads no Parquet, so it gets the same rows as CSV, one file per stream;
+with several files its readers would take them in any order, and rows would be late.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ JOB = Path(__file__).with_name("flink_job.py")
 INSTALL = "python3.11 -m venv out/flink && out/flink/bin/pip install apache-flink==2.3.0 setuptools"
 ABSENT = f"not compared; `{INSTALL}` installs it in an interpreter of its own, `--flink out/flink/bin/python` runs it"
 HEAP = "5g"
-"""As much as Spark's driver has."""
+"""Heap size; the same as for Spark's driver."""
 WARM_UP, FEW = 12_500, 500
-"""Rows of each stream in the job that lets Java compile, and in the one that tells what a job costs before any row."""
+"""Rows per stream in the warm-up job, and in the job that measures the cost of starting."""
 
 
 class FlinkFailed(Exception):
-    """The interpreter is none with PyFlink, or the job went wrong."""
+    """The interpreter has no PyFlink, or the job failed."""
 
 
 @dataclass
 class FlinkRun:
-    """One feed, read to its end, and what Thalweg needed for the same rows in the same run."""
+    """One feed, read to its end, and Thalweg's cost for the same rows in the same run."""
 
     feed: str
     batch: int
     batches: int
     parallelism: int
     seconds: float = 0.0
-    """From handing in the job to its last result; the limit where it was cut off."""
+    """Seconds from submitting the job to its last result, or the limit if it was cut off."""
     start: float = 0.0
-    """Seconds of the same job over hardly any rows."""
+    """Seconds of the same job over a handful of rows."""
     cpu: float = 0.0
-    """Processor seconds of all its processes, the start included."""
+    """Processor seconds of all its processes, including the start."""
     memory: int = 0
     """Resident bytes of all its processes when it ended."""
     count: int = 0
     checksum: int = 0
     between: list[int] = field(default_factory=list)
-    """Rows that each join but the last put out, as last told while it ran; the next join keeps them as its state."""
+    """Rows output by each join but the last, as last reported. The next join keeps them as its state."""
     version: str = ""
     cut_off: bool = False
     ours: float = 0.0
-    """Seconds of all of Thalweg's batches, the first included."""
+    """Seconds of all of Thalweg's batches, including the first."""
     ours_cpu: float = 0.0
 
     @property
@@ -75,17 +75,17 @@ class FlinkRun:
 
     @property
     def net(self) -> float:
-        """Seconds with the start taken off; all of them where the start is most of it and the rest would be noise."""
+        """Seconds minus the start; all seconds if the start is most of them and the rest would be noise."""
         return self.seconds - self.start if self.start < self.seconds / 2 else self.seconds
 
     @property
     def rows_per_second(self) -> float:
-        """An upper bound where it was cut off."""
+        """An upper bound if it was cut off."""
         return self.rows / self.net
 
     @property
     def ratio(self) -> float:
-        """Thalweg's rows/s over Flink's; where Flink was cut off, at least so much."""
+        """Thalweg's rows/s relative to Flink's; a lower bound if Flink was cut off."""
         return self.rows / self.ours / self.rows_per_second
 
     @property
@@ -94,7 +94,7 @@ class FlinkRun:
 
 
 def is_in(python: Path) -> bool:
-    """Whether it is an interpreter that has PyFlink."""
+    """Whether this interpreter has PyFlink."""
     find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyflink') is None)"
     try:
         return subprocess.run([str(python), "-c", find], check=False).returncode == 0
@@ -103,7 +103,7 @@ def is_in(python: Path) -> bool:
 
 
 def tables(w: Workload, folder: Path) -> list[str]:
-    """What the files hold, with a watermark as late as Spark's."""
+    """The tables over the files, with the same watermark as Spark's."""
     made = []
     for s in w.streams:
         keys = ", ".join(f"{c} INT" for c in keys_of(w, s))
@@ -117,8 +117,8 @@ def tables(w: Workload, folder: Path) -> list[str]:
 
 
 def query(w: Workload) -> str:
-    """The chain of joins, then the count and the weighted sum of times by which answers are compared. One condition on
-    event times in each join: with a second one Flink plans a join that keeps its inputs for ever."""
+    """The chain of joins, then the count and the weighted sum of times, by which answers are compared. Each join has one
+    condition on event times; with a second one, Flink plans a join that keeps its inputs for ever."""
     first, *others = w.streams
     columns = {f"{first}_ms": "ms", **{f"{first}_{c}": c for c in keys_of(w, first)}}
     chain = f"SELECT ts, {', '.join(f'{c} AS {name}' for name, c in columns.items())} FROM {first}"
@@ -142,7 +142,7 @@ def keys_of(w: Workload, stream: str) -> list[str]:
 
 
 def write_csv(feed: Feed, folder: Path, rows: int | None = None) -> Path:
-    """The rows of the feed's files, or the first of them, with their milliseconds since the first."""
+    """The rows of the feed's files, or only the first ones, with their milliseconds since the first."""
     for s in feed.workload.streams:
         parts = sorted((feed.folder / s).iterdir())
         table = pa.concat_tables(pq.read_table(p) for p in parts).slice(0, rows)
@@ -154,7 +154,7 @@ def write_csv(feed: Feed, folder: Path, rows: int | None = None) -> Path:
 
 
 def run(python: Path, feed: Feed, home: Path, limit: float, parallelism: int = 2) -> FlinkRun:
-    """Warm up, measure the start, then read the whole feed; each of them cut off at the limit."""
+    """Warm up, measure the start, then read the whole feed. Each step is cut off at the limit."""
     w = feed.workload
     jobs = [
         {"name": name, "tables": tables(w, write_csv(feed, home / name, rows)), "query": query(w)}
@@ -165,7 +165,7 @@ def run(python: Path, feed: Feed, home: Path, limit: float, parallelism: int = 2
 
 
 def taken(feed: Feed, parallelism: int, told: list[dict[str, Any]], limit: float) -> FlinkRun:
-    """What the lines of the job say, each with the processor time up to it."""
+    """The reports of the job, each with the processor time up to then."""
     result = FlinkRun(feed.shape, feed.batch, feed.batches, parallelism)
     at = {(line["job"], line["begins"]): line for line in told}
     if ("start", False) in at:
@@ -186,8 +186,8 @@ def taken(feed: Feed, parallelism: int, told: list[dict[str, Any]], limit: float
 
 
 def talk(python: Path, order: dict[str, Any], errors: Path, limit: float) -> list[dict[str, Any]]:
-    """Every line the job says, with the processor time and memory of its processes then. A job that says nothing for
-    longer than the limit is ended, and what it said so far is all there is."""
+    """Every line that the job prints, with the processor time and memory of its processes at that moment. A job that
+    prints nothing for longer than the limit is ended, and only what it printed so far counts."""
     told: list[dict[str, Any]] = []
     late = threading.Event()
     environment = {**os.environ, "JAVA_TOOL_OPTIONS": f"-Xmx{HEAP}"}

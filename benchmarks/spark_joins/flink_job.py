@@ -1,8 +1,8 @@
-"""Run by an interpreter that has PyFlink, and by nothing else: it imports nothing of this repository.
+"""Runs in an interpreter that has PyFlink, and imports nothing from this repository.
 
 Reads one JSON value from stdin: `parallelism`, `port` and `jobs`, each with its `name`, its `tables` (DDL) and its
-`query`, which yields a count and a sum. Writes two JSON lines for each job to stdout: when it begins and what came of it.
-All jobs run in one JVM, one after another, so that an earlier one can warm up a later one.
+`query`, which yields a count and a sum. Writes two JSON lines per job to stdout: when it starts, and its outcome.
+All jobs run in one JVM, one after another, so an earlier one can warm up a later one.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import urllib.request
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
 SETTINGS = {
-    # Counting results one by one would cost more than finding them: each would be a retraction and a new count.
+    # Counting results one by one would cost more than finding them, because each would be a retraction and a new count.
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
     "table.exec.mini-batch.size": "100000",
@@ -53,7 +53,7 @@ def tell(job: dict, **words: object) -> None:
 
 
 def last(result) -> tuple:
-    """The newest of the counts and sums, which are corrected as results come."""
+    """The latest count and sum; Flink corrects them as results arrive."""
     newest = (0, 0)
     with result.collect() as rows:
         for row in rows:
@@ -63,13 +63,13 @@ def last(result) -> tuple:
 
 @contextlib.contextmanager
 def watched(port: int):
-    """Rows that each join but the last has put out, as last told by Flink while the job ran."""
+    """Rows output by each join but the last, as last reported by Flink while the job ran."""
     passed: list = []
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.5):
-            # The cluster comes and goes with the job: no answer means no news.
+            # The cluster comes and goes with the job, so no answer means no news.
             with contextlib.suppress(OSError, ValueError, KeyError):
                 for job in ask(port, "/jobs")["jobs"]:
                     vertices = ask(port, f"/jobs/{job['id']}")["vertices"]

@@ -1,7 +1,7 @@
 """One contender over one feed: a streaming query into the noop sink, timed by Spark's own progress reports.
 
-The answer is observed on the way: how many results, and a weighted sum of their times, so that nothing has to be
-collected and equal answers can be told from equal counts.
+The answer is observed on the way: the number of results and a weighted sum of their times. So nothing has to be
+collected, and equal answers can be distinguished from equal counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LATENESS = "1 second"
 
 @dataclass
 class Run:
-    """What came of it. Lists are by batch."""
+    """The outcome. Lists are per batch."""
 
     who: str
     feed: str
@@ -47,14 +47,14 @@ class Run:
     count: int = 0
     checksum: int = 0
     cpu: float = 0.0
-    """Seconds of processor time, of this process and all below it, the start included."""
+    """Processor seconds of this process and all below it, including the start."""
     used: list[float] = field(default_factory=list)
     """The same up to the end of each batch."""
     stages: list[dict[str, float]] = field(default_factory=list)
     """Seconds by stage, summed over tasks."""
     late: int = 0
     cut_off: bool = False
-    """Stopped at the time limit; the answer is that of the batches that were over."""
+    """Stopped at the time limit; the answer is that of the finished batches."""
 
     @property
     def answer(self) -> tuple[int, int]:
@@ -62,13 +62,13 @@ class Run:
 
     @property
     def steady(self) -> list[float]:
-        """Triggers without the first quarter, in which code is compiled and windows fill."""
+        """Triggers without the first quarter, during which code is compiled and windows fill."""
         return self.triggers[max(1, len(self.triggers) // 4) :] or self.triggers
 
     @property
     def rows_per_processor_second(self) -> float:
-        """Over the steady batches; hardly changed by what else the machine does. Over all of them, the start included,
-        where few were finished or a busy JVM told of several at once. NaN where it was not measured."""
+        """Over the steady batches; other load on the machine hardly changes it. Over all batches, including the start, if few
+        were finished or a busy JVM reported several at once. NaN if it was not measured."""
         if not self.cpu > 0:
             return math.nan
         first = max(1, len(self.used) // 4) - 1
@@ -103,8 +103,8 @@ def ours(spark: SparkSession, feed: Feed, cells: int, policy: str = "auto") -> D
 
 
 def sparks(spark: SparkSession, feed: Feed) -> DataFrame:
-    """The same question as a chain of Spark's stream-stream joins. Spark allows one event-time column in each: all but
-    the first stream's time are turned to numbers after every join."""
+    """The same query as a chain of Spark's stream-stream joins. Spark allows one event-time column in each, so after every
+    join all times except the first stream's become numbers."""
     w = feed.workload
     frames = read(spark, feed)
     joined: DataFrame | None = None
@@ -129,7 +129,7 @@ def sparks(spark: SparkSession, feed: Feed) -> DataFrame:
 
 
 def answered(df: DataFrame, feed: Feed) -> DataFrame:
-    """Observe how many results there are and the weighted sum of their times, as `benchmarks.joins` sums them."""
+    """Observe the number of results and the weighted sum of their times, as in `benchmarks.joins`."""
     terms = []
     for s, weight in feed.workload.weights().items():
         ms = F.col(f"{s}_ms") if f"{s}_ms" in df.columns else F.expr(f"unix_millis({s}_ts)")
@@ -189,7 +189,7 @@ def take(result: Run, progress: Any) -> None:
 
 
 def stages(result: Run, name: str) -> None:
-    """What the board knows: the rows and bytes that cells hold, and where the time went."""
+    """What the board knows: the rows and bytes that cells store, and where the time went."""
     handle = tw.query(name)
     stats = handle.stats()
     by_batch = stats.groupby("batch")
@@ -201,8 +201,8 @@ def stages(result: Run, name: str) -> None:
 
 
 class ProcessorClock:
-    """Processor time of this process and all below it. Python workers come and go, and what one used goes with it: the
-    last that was seen of each is kept."""
+    """Processor time of this process and all below it. Python workers come and go and take their counts with them, so the
+    last count seen of each is kept."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, float], float] = {}

@@ -1,4 +1,4 @@
-"""What is said about a run: a table in the terminal, JSON for machines, Markdown and a plot for people."""
+"""The report of a run: a table in the terminal, JSON for machines, Markdown and a plot for people."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.markdown import wrapped
 from benchmarks.spark_joins.flink import ABSENT, FEW, HEAP, WARM_UP, FlinkRun
 from benchmarks.spark_joins.onspark import OURS, SPARK, Run
 
@@ -32,7 +33,7 @@ PARTS = ("source", "pack", "shuffle", "cell", "sink", "spark")
 class Report:
     runs: list[Run] = field(default_factory=list)
     small: list[Run] = field(default_factory=list)
-    """Runs with small batches, for the break-down of latency."""
+    """Runs with small batches, for the breakdown of latency."""
     load: list[float] = field(default_factory=list)
     flink: list[FlinkRun] = field(default_factory=list)
     command: str = "python -m benchmarks.spark_joins"
@@ -47,18 +48,18 @@ class Report:
         return found[-1].rows_per_second if found else None
 
     def best(self, shape: str, who: str, clock: str = "rows_per_second") -> float | None:
-        """The most that a contender reached, over all sizes of batches and numbers of cells."""
+        """The best rate of a contender over all batch sizes and numbers of cells."""
         runs = [r for r in self.runs if (r.feed, r.who) == (shape, who) and len(r.triggers) > 1]
         rates = [float(getattr(r, clock)) for r in runs]
         return max((x for x in rates if not math.isnan(x)), default=None)
 
     def ratio(self, shape: str, clock: str = "rows_per_second") -> float | None:
-        """The best of ours against the best of Spark's."""
+        """Our best relative to Spark's best."""
         mine, theirs = self.best(shape, OURS, clock), self.best(shape, SPARK, clock)
         return mine / theirs if mine and theirs else None
 
     def same_files(self, shape: str) -> dict[int, float]:
-        """Rows/s against Spark's own joins on the same files, by rows of a batch."""
+        """Rows/s relative to Spark's own joins on the same files, by rows per batch."""
         theirs = {r.batch: r.rows_per_second for r in self.runs if r.feed == shape and r.who == SPARK and r.triggers}
         ours = {batch: self.rate(shape, OURS, batch) for batch in theirs}
         return {batch: mine / theirs[batch] for batch, mine in ours.items() if mine is not None}
@@ -88,7 +89,7 @@ class Report:
         }  # fmt: skip
         (folder / "results.json").write_text(json.dumps(record, indent=1) + "\n")
         self.plot(folder / "spark_joins.png")
-        (folder / "results.md").write_text("\n".join(self.markdown()) + "\n")
+        (folder / "results.md").write_text(wrapped(self.markdown()))
 
     def verdicts(self) -> list[str]:
         lines = []
@@ -131,11 +132,11 @@ class Report:
         lines = [
             "# Joins on Spark", "",
             f"Made by `{self.command}` on {datetime.now(UTC):%Y-%m-%d}; {machine()}, `local[2]`; load average "
-            f"{min(self.load):.1f} to {max(self.load):.1f} on {os.cpu_count()} cores while it ran: what others ran at the same "
-            "time took its share of both contenders' seconds. Rows/s are input rows over the median trigger (all of it: finding "
-            "files, running, Spark's logs), without the first quarter of the batches. Files and sink (noop) are the same; answers "
-            "(count and weighted sum of times) were equal. Rows per processor second count the time of all processes, JVM "
-            "included." + (SPARKS if any(r.who == SPARK for r in self.runs) else ""), "",
+            f"{min(self.load):.1f} to {max(self.load):.1f} on {os.cpu_count()} cores while it ran. Other programs on "
+            "the machine slowed both contenders. Rows/s are input rows divided by the median trigger (all of it: finding files, "
+            "running, Spark's logs), without the first quarter of the batches. Both sides use the same files and sink (noop); "
+            "answers (count and weighted sum of times) were equal. Rows per processor second count the time of all processes, "
+            "including the JVM." + (SPARKS if any(r.who == SPARK for r in self.runs) else ""), "",
             *[f"- {line}" for line in self.verdicts()],
             "", "![rows per second](spark_joins.png)",
         ]  # fmt: skip
@@ -145,7 +146,7 @@ class Report:
         if self.flink:
             lines += ["", "## PyFlink's interval joins", "", *self._beside_flink()]
         if self.small:
-            lines += ["", f"## Latency at {self.small[0].batch:,} rows a batch", "", *self._latency()]
+            lines += ["", f"## Latency at {self.small[0].batch:,} rows per batch", "", *self._latency()]
         lines += ["", "## Where the time goes at the largest batches", "", *self._parts(self._largest())]
         return lines
 
@@ -154,7 +155,7 @@ class Report:
         return [r for r in self.runs if r.batch == most and r.who == OURS]
 
     def _latency(self) -> list[str]:
-        lines = ["Seconds per batch, median, and how they are made up:", "", *self._parts(self.small)]
+        lines = ["Median seconds per batch, by stage:", "", *self._parts(self.small)]
         return lines
 
     def _beside_flink(self) -> list[str]:
@@ -162,13 +163,13 @@ class Report:
         head = ("", "who", "rows", "s", "rows/s", "rows/processor s", "results", "rows between joins", "memory MB")
         lines = [
             f"apache-flink {versions}, parallelism {self.flink[0].parallelism}, its local cluster, {HEAP} of heap, state in the "
-            "heap, no checkpoints (Thalweg commits its state in each batch). Flink's wheel reads no Parquet: it gets the same "
-            f"rows as CSV, one file a stream. Java has compiled in a job over the first {WARM_UP:,} rows of each stream. Flink's "
-            f"seconds are those of the job (in brackets) less those of the same job over {FEW} rows of each stream; its processor "
-            "seconds are those of all of the job. Thalweg's are all batches, the first included, in 2 cells. Streams are joined "
-            "in the order written, one interval on event times in each join, the other windows as conditions on numbers, as for "
-            "Spark. What goes from one join to the next, as last seen while the job ran, is what the next one keeps; how many "
-            "rows of state it holds at a time Flink does not tell without checkpoints.", "",
+            "heap, no checkpoints (Thalweg commits its state in each batch). Flink's wheel reads no Parquet, so it gets the same "
+            f"rows as CSV, one file per stream. A job over the first {WARM_UP:,} rows of each stream lets Java compile. Flink's "
+            f"seconds are those of the job (in brackets) minus those of the same job over {FEW} rows of each stream; its processor "
+            "seconds are those of the whole job. Thalweg's seconds include all batches, in 2 cells. As for Spark, streams are "
+            "joined in the order written; each join has one interval on event times, and the other windows are conditions on "
+            "numbers. The rows between joins, as last seen while the job ran, are what the next join keeps. Without checkpoints "
+            "Flink does not report how many rows of state it holds at a time.", "",
             "| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2),
         ]  # fmt: skip
         for r in self.flink:

@@ -1,4 +1,4 @@
-"""The streams as files: the workloads of `benchmarks.joins` with real timestamps, one file for each stream and batch.
+"""The streams as files: the workloads of `benchmarks.joins` with real timestamps, one file per stream and batch.
 
 One row per millisecond and stream, in order; a batch of n rows is n/4 of each of four streams.
 """
@@ -19,18 +19,18 @@ MAKERS = {"clique": j, "common key": j3}
 EPOCH_MS = 1_700_000_000_000
 """The first row's time; results are summed by their milliseconds since then."""
 WRITTEN = 1_700_000_000
-"""Spark reads files in the order of their times, in whole milliseconds: files get times of their own."""
+"""Spark reads files in the order of their times, in whole milliseconds, so each file gets its own time."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """One workload as folders of files, a folder for each stream."""
+    """One workload as folders of files, one folder per stream."""
 
     shape: str
     folder: Path
     workload: Workload
     batch: int
-    """Rows of a micro-batch, all streams together."""
+    """Rows per micro-batch, over all streams."""
     batches: int
 
     @property
@@ -46,7 +46,7 @@ class Feed:
 
 
 def make(shape: str, batch: int, batches: int, home: Path) -> Feed:
-    """Draw the data and write it, batch by batch."""
+    """Draw the data, and write it batch by batch."""
     per_stream = batch // 4
     workload = MAKERS[shape](per_stream * batches)
     folder = home / f"{shape.replace(' ', '-')}-{batch}"
@@ -62,7 +62,7 @@ def make(shape: str, batch: int, batches: int, home: Path) -> Feed:
 
 
 def head(feed: Feed, batches: int) -> Feed:
-    """The first batches alone."""
+    """Only the first batches."""
     folder = feed.folder.with_name(feed.folder.name + "-head")
     shutil.rmtree(folder, ignore_errors=True)
     for stream in feed.workload.streams:
@@ -73,6 +73,6 @@ def head(feed: Feed, batches: int) -> Feed:
 
 
 def timed(table: pa.Table) -> pa.Table:
-    """Milliseconds as timestamps, the type that Spark joins by."""
+    """Milliseconds as timestamps, the type that Spark's joins need."""
     times = pa.compute.add(table["ts"].cast(pa.int64()), EPOCH_MS)
     return table.set_column(0, "ts", times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")))

@@ -309,7 +309,7 @@ def test_long_phases_and_real_connections_are_sections(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         left_out = sections.nsl_section(TINY, progress)
         assert not left_out.tables
-        assert "not here" in left_out.notes[0]
+        assert "is missing" in left_out.notes[0]
         lines = [
             f"0,{'tcp' if i % 3 else 'udp'},{'http' if i % 2 else 'domain_u'},SF,"
             + ",".join(str((i * k) % 97 / 10) for k in range(4, 41))
