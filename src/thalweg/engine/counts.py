@@ -10,7 +10,10 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from thalweg.contract.visits import Journey
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.contract.visits import ROWS_IN, ROWS_OUT, Journey
 
 ByClass = dict[str, list[int]]
 """For each class of tuples: its rows, then the rows that came to each operator, then those that left it."""
@@ -20,17 +23,42 @@ PRESENT = frozenset({"stored", "bytes", "slices", "index bytes", "waiting", "wat
 """Of `Engine.stats()`, what tells of now and not of all that came."""
 
 
-def count_classes(classes: ByClass, journeys: Iterable[Journey], operators: int) -> None:
-    """Add what the rusters of each class met; those without a class are passed over."""
-    for journey in journeys:
-        for _, label, rows, visits in journey.by_route():
-            if not label or (label not in classes and len(classes) >= MOST_CLASSES):
+class ClassCounts:
+    """Adds up what the rows of each class met, without a loop over classes; rows without a class are passed over."""
+
+    def __init__(self, operators: int) -> None:
+        self.operators = operators
+        self._sums: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        self._told: ByClass = {}
+
+    def add(self, journeys: Iterable[Journey]) -> None:
+        for journey in journeys:
+            labels = journey.ruster.labels
+            if journey.counts is None or not any(labels):
                 continue
-            counts = classes.setdefault(label, [0] * (2 * operators + 1))
-            counts[0] += rows
-            for v in visits:
-                counts[1 + v.operator] += v.rows_in
-                counts[1 + operators + v.operator] += v.rows_out
+            sums = self._sums.get(labels)
+            if sums is None:
+                if len(self._sums) >= MOST_CLASSES:
+                    self.now()
+                sums = self._sums[labels] = np.zeros((len(labels), 2 * self.operators + 1), np.int64)
+            sums[:, 0] += journey.rows if journey.begun is None else journey.begun
+            sums[:, 1 : self.operators + 1] += journey.counts[:, :, ROWS_IN]
+            sums[:, self.operators + 1 :] += journey.counts[:, :, ROWS_OUT]
+
+    def now(self) -> ByClass:
+        """The counts so far."""
+        sums, self._sums = self._sums, {}
+        for labels, lines in sums.items():
+            for label, line in zip(labels, lines.tolist(), strict=True):
+                if label and line[0] and (label in self._told or len(self._told) < MOST_CLASSES):
+                    before = self._told.get(label, [0] * len(line))
+                    self._told[label] = [a + b for a, b in zip(before, line, strict=True)]
+        return self._told
+
+    def drain(self) -> ByClass:
+        """The counts since the last call."""
+        counts, self._told = self.now(), {}
+        return counts
 
 
 def since(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

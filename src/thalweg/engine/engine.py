@@ -260,10 +260,7 @@ class Engine:
 
     def classes(self) -> dict[str, ByClass]:
         """What the rows of each class met since the last call, by input."""
-        met = {s.alias: s.classes for s in self.stages}
-        for s in self.stages:
-            s.classes = {}
-        return met
+        return {s.alias: s.classes.drain() for s in self.stages}
 
     def indexes(self) -> dict[str, IndexView]:
         """The layout in force of each stem; with a tuner, its access patterns and what other layouts would cost."""

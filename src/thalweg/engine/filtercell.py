@@ -16,7 +16,7 @@ import pyarrow as pa
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import DROPPED, UNTRIED, Visits
 from thalweg.engine.chunks import Chunks
-from thalweg.engine.counts import ByClass, count_classes
+from thalweg.engine.counts import ClassCounts
 from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter
 from thalweg.execute.meter import Meter, clock
@@ -45,17 +45,17 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     sampled: int = 0
     written_calls: list[int] = field(default_factory=list)
-    classes: ByClass = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("calls", "extra", "passed", "tried", "held", "written_calls"):
             setattr(self, name, [0] * self.predicates)
         self.seconds = [0.0] * self.predicates
+        self._classes = ClassCounts(self.predicates)
 
     def add(self, visits: Visits, kept: int, written: Sequence[int]) -> None:
         self.rows_in += visits.rows
         self.rows_out += kept
-        count_classes(self.classes, visits.journeys, self.predicates)
+        self._classes.add(visits.journeys)
         for journey in visits.journeys:
             for v in journey.visits:
                 self.calls[v.operator] += v.rows_in + v.extra
@@ -77,7 +77,9 @@ class Tally:
             self.held[op] += int((passed[:, op] == 1).sum())
 
     def record(self) -> dict[str, Any]:
-        return dict(vars(self))
+        """As plain values."""
+        counts = {name: value for name, value in vars(self).items() if name != "_classes"}
+        return counts | {"classes": self._classes.now()}
 
 
 class FilterCell:

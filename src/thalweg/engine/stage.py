@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thalweg.contract.monitor import Monitor
 from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Visits
-from thalweg.engine.counts import ByClass, count_classes
+from thalweg.engine.counts import ClassCounts
 from thalweg.engine.dispatch import Dispatch
 from thalweg.execute.arrival import Arrival
 from thalweg.execute.shape import Shape
@@ -86,9 +86,12 @@ class Stage:
     """Length of a window over time, in ticks."""
     order: RowOrder | None = None
     counts: Counts = field(default_factory=Counts)
-    classes: ByClass = field(default_factory=dict)
+    classes: ClassCounts = field(init=False)
     """What the rows of each class met, since that was last asked for."""
     monitors: list[Monitor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.classes = ClassCounts(len(self.pipeline))
 
     @property
     def alias(self) -> str:
@@ -172,7 +175,7 @@ class Stage:
 
     def met(self, visits: Visits) -> None:
         """Count what came of some rows."""
-        count_classes(self.classes, visits.journeys, len(self.pipeline.names))
+        self.classes.add(visits.journeys)
         self.counts.add(visits, self.pipeline)
 
     def stats(self) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What many classes cost: time per batch outside operators, with 1 to 64 routes."""
