@@ -68,7 +68,7 @@ class Fabric:
             trip, lines, _ = self._depart(arrival, ruster, pending)
             if trip is not None:
                 keep[slice(None) if lines is None else lines] = True
-                journeys.append(trip.journey(None, self.first))
+                journeys.append(trip.journey(self.first))
         if pending:
             self.filters.raise_first(batch.data, np.flatnonzero(keep), pending)
         return keep, Visits(batch.number, len(batch), tuple(journeys))
@@ -91,35 +91,42 @@ class Fabric:
 
         Of a route that goes over the limit of its ruster the rows not begun are recalled: they are to be routed again.
         """
-        kept, recalled, journeys = list[Ints](), list[Ints](), list[Journey]()
+        kept, recalled, journeys = list[Rows | None](), list[Rows | None](), list[Journey]()
         pending = Pending()
         for ruster in rusters:
             trip, lines, ids = self._depart(arrival, ruster, pending)
             if trip is None:
                 continue
-            if ids is None:
-                partial = _picked(arrival.partial, lines)
-                ends = np.array([0, len(partial)])
-            else:
-                order, ends = by_route(ids, len(ruster.routes))
-                partial = arrival.partial.take(order if lines is None else lines[order], axis=0)
             if self._stored and pending:
-                self.filters.raise_first(arrival.data, partial[:, self._column], pending)
-            if len(partial):
-                self._onward(trip, -1, partial, ends, emit)
-            if trip.passed is not None and trip.matches is not None:
-                met = trip.matches[:, self.first :]
-                trip.passed[:, self.first :] = np.where(met < 0, UNTRIED, met > 0)
-            rest = None
-            if trip.begun is not None:
-                rest = np.diff(ends) - trip.begun
-                back = np.arange(len(partial)) >= np.repeat(ends[1:] - rest, np.diff(ends))
-                recalled.append(partial.compress(back, axis=0))
-                partial = partial.compress(~back, axis=0)
-            kept.append(partial)
-            journeys.append(trip.journey(rest, self.first))
-        whole = arrival.partial
-        return self.in_order(kept, whole), self.in_order(recalled, whole), tuple(journeys)
+                rows = _picked(arrival.partial, lines)[:, self._column]
+                self.filters.raise_first(arrival.data, rows, pending)
+            ends = None
+            if ids is not None:
+                order, ends = by_route(ids, len(ruster.routes))
+                lines = order if lines is None else lines[order]
+            rest = self._travel(trip, lines, ends, emit)
+            if rest is not None:
+                everyone = np.arange(len(arrival.partial)) if lines is None else lines
+                recalled.append(everyone[rest])
+                lines = everyone[~rest]
+            kept.append(lines)
+            journeys.append(trip.journey(self.first))
+        return _together(arrival.partial, kept), _together(arrival.partial, recalled), tuple(journeys)
+
+    def _travel(self, trip: Trip, lines: Rows | None, ends: Ints | None, emit: Emit) -> NDArray[np.bool_] | None:
+        """Take lines of the arrival on from the filters, those of each route together; which of them were recalled, if any
+        was."""
+        assert self.stems is not None
+        partial = trip.arrival.partial if lines is None else self.stems.copied(trip.arrival.partial, lines)
+        ends = np.array([0, len(partial)]) if ends is None else ends
+        if len(partial):
+            self._onward(trip, -1, partial, ends, emit)
+        if trip.passed is not None and trip.matches is not None:
+            met = trip.matches[:, self.first :]
+            trip.passed[:, self.first :] = np.where(met < 0, UNTRIED, met > 0)
+        if trip.rest is None:
+            return None
+        return np.arange(len(partial)) >= np.repeat(ends[1:] - trip.rest, np.diff(ends))
 
     def in_order(self, parts: Sequence[Ints], whole: Ints) -> Ints:
         """Lines of `whole`, partial results of one row each in the order of their arrival, that came in parts."""
@@ -201,7 +208,7 @@ class Fabric:
                 sampling = False
                 trip.sampled.add(depth)
                 if self._sample(trip, layer, passage, partial, chunk):
-                    trip.begun = np.zeros(1, np.int64)
+                    trip.rest = np.diff(ends)
                     break
             came = passage.bounds
             if len(chunk) and layer.checks:
@@ -211,7 +218,7 @@ class Fabric:
             if passage.done:
                 break
         if limit is not None and passage.cursors[:, RECALLED].any():
-            trip.begun = np.where(passage.cursors[:, RECALLED] > 0, passage.cursors[:, AT_ROW], np.diff(ends))
+            trip.rest = np.where(passage.cursors[:, RECALLED] > 0, np.diff(ends) - passage.cursors[:, AT_ROW], 0)
         trip.counts[layer.routes, layer.operators] += passage.tallies
         work = np.bincount(layer.operators, passage.tallies[:, WORK], len(self.pipeline)).tolist()
         for op, share in zip(layer.met, meter.share(seconds, layer.met, [work[op] for op in layer.met]), strict=True):
@@ -273,6 +280,16 @@ class Fabric:
 
 def _picked(partial: Ints, lines: Rows | None) -> Ints:
     return partial if lines is None else partial.take(lines, axis=0)
+
+
+def _together(whole: Ints, parts: Sequence[Rows | None]) -> Ints:
+    """Lines that were picked in parts, in their order; None: all."""
+    if any(part is None for part in parts):
+        return whole
+    lines = [part for part in parts if part is not None and len(part)]
+    if sum(map(len, lines)) == len(whole):
+        return whole
+    return whole.take(np.sort(np.concatenate(lines)), axis=0) if lines else whole[:0]
 
 
 def _ends(sizes: Ints) -> Ints:

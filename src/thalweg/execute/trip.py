@@ -40,8 +40,8 @@ class Trip:
     trials: list[Trial] = field(default_factory=list)
     entries: float = 0.0
     """Rows entered in indexes for the trials."""
-    begun: Ints | None = None
-    """Rows of each route that were joined before the rest was recalled, if any was."""
+    rest: Ints | None = None
+    """Rows of each route that were recalled, if any was."""
     sampled: set[int] = field(default_factory=set)
     """Layers at which partial results have been sampled."""
 
@@ -50,8 +50,8 @@ class Trip:
         counts = np.zeros((len(table.routes), operators, COUNTED), np.int64)
         return cls(arrival, ruster, table, pending, counts, [0.0] * operators, [0] * operators, [0.0] * operators)
 
-    def journey(self, rest: Ints | None, first: int) -> Journey:
-        """What is told in the end. `rest` are the rows of each route that were recalled; stems begin at `first`."""
+    def journey(self, first: int) -> Journey:
+        """What is told in the end; stems begin at `first`."""
         ruster, counts = self.ruster, self.counts
         total = (counts[0] if len(counts) == 1 else counts.sum(axis=0)).tolist()
         visits = []
@@ -68,9 +68,9 @@ class Trip:
             begun = np.array([len(self.arrival.partial if ruster.rows is None else ruster.rows)])
         else:
             begun = np.bincount(ruster.ids, minlength=len(counts))
-        if rest is not None:
-            begun = begun - rest
+        if self.rest is not None:
+            begun = begun - self.rest
         return Journey(
-            ruster, int(begun.sum()), tuple(visits), self.passed, self.matches, tuple(self.trials), rest is not None,
+            ruster, int(begun.sum()), tuple(visits), self.passed, self.matches, tuple(self.trials), self.rest is not None,
             self.entries, self.dropped, counts, begun,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit, types
+from numba import float64, int8, int16, int32, int64, njit, types
 from numpy.typing import NDArray
 
 from thalweg.state.kernels import AT_STEP, ROWS_IN, ROWS_OUT, WORK, join
@@ -22,10 +22,15 @@ UNDER_WAY: Final = 1
 """1 where that route has begun."""
 PLACE: Final = 2
 
+GONE: Final = 0
+PASSED: Final = 1
+WAVED: Final = 2
+"""Fates of a row at a place of its route: dropped, let pass, or not tried and let pass."""
+
+_fates = int8[::1]
 _matrix = int64[:, ::1]
 _cube = int64[:, :, ::1]
 _vector = int64[::1]
-_ids = int32[::1]
 _read_ids = types.Array(int32, 1, "C", readonly=True)
 _sorted = types.Tuple((_vector, _vector))  # type: ignore[no-untyped-call]
 
@@ -64,16 +69,30 @@ def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -
     return order, ends
 
 
-@njit((_read_ids, boolean[::1], _vector, _cube, int64), cache=True, nogil=True)
-def tally(ids: Ids, holds: NDArray[np.bool_], weights: Ints, counts: Ints, operator: int) -> None:
-    """Count rows in, rows out and work of an operator by route. A row counts `weights[row]` times, if weights are given, but
-    is work only once."""
-    weighted = weights.shape[0] > 0
-    for row in range(ids.shape[0]):
-        route, weight = ids[row], weights[row] if weighted else 1
-        counts[route, operator, ROWS_IN] += weight
-        counts[route, operator, ROWS_OUT] += weight if holds[row] else 0
-        counts[route, operator, WORK] += 1
+@njit((_vector, _fates, _read_ids, _matrix, int64, _vector, _cube, int16[::1]), cache=True, nogil=True)
+def tally(
+    rows: Ints, fates: NDArray[np.int8], ids: Ids, operators: Ints, place: int, weights: Ints, counts: Ints,
+    dropped: NDArray[np.int16],
+) -> None:  # fmt: skip
+    """Count rows in, rows out and work of the operators at one place, by route; rows that were waved through are not.
+
+    A row counts `weights[row]` times, if weights are given, but is work only once. `dropped`, if given, takes the
+    operator that dropped a row.
+    """
+    weighted, traced = weights.shape[0] > 0, dropped.shape[0] > 0
+    for k in range(rows.shape[0]):
+        row = rows[k]
+        if fates[row] == WAVED:
+            continue
+        route = ids[row]
+        op, weight = operators[route, place], weights[row] if weighted else 1
+        counts[route, op, ROWS_IN] += weight
+        counts[route, op, WORK] += 1
+        if fates[row] == GONE:
+            if traced:
+                dropped[row] = op
+        else:
+            counts[route, op, ROWS_OUT] += weight
 
 
 @njit(

@@ -25,7 +25,7 @@ from thalweg.plan import Pipeline
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 NO_WEIGHTS = np.empty(0, np.int64)
-ONE_ROUTE = np.zeros(1, np.int32)
+NO_TRACE = np.empty(0, np.int16)
 
 
 class Filters:
@@ -47,57 +47,88 @@ class Filters:
         for k, op in enumerate(rounds.common):
             if at is not None and not len(at):
                 break
-            if op >= 0:
-                at = self._visit(trip, op, rows, count, ids, weights, at)
-                continue
-            assert ids is not None
-            everyone = np.arange(count) if at is None else at
-            order, ends = kernels.by_operator(everyone, ids, rounds.operators, k, len(self.filters))
-            cuts = ends.tolist()
-            alive = np.zeros(count, np.bool_)
-            alive[order[cuts[-2] :]] = True  # those whose route has no more filters
-            for each, (first, last) in enumerate(pairwise(cuts[:-1])):
-                if first < last:
-                    alive[self._visit(trip, each, rows, count, ids, weights, order[first:last])] = True
-            at = np.flatnonzero(alive)
+            if ids is None:
+                at = self._visit(trip, op, rows, count, weights, at)
+            else:
+                at = self._round(trip, rounds, k, rows, ids, weights, np.arange(count) if at is None else at)
         return at
 
+    def _round(
+        self, trip: Trip, rounds: Rounds, k: int, rows: Rows | None, ids: Ids, weights: Ints | None, at: Rows
+    ) -> Rows:
+        """Try on each of these rows the filter that its route has at place k: one call for each filter."""
+        fates = np.zeros(len(ids), np.int8)
+        if rounds.common[k] >= 0:
+            groups = [(rounds.common[k], at)]
+        else:
+            at, ends = kernels.by_operator(at, ids, rounds.operators, k, len(self.filters))
+            cuts = ends.tolist()
+            groups = [(op, at[a:b]) for op, (a, b) in enumerate(pairwise(cuts[:-1])) if a < b]
+            fates[at[cuts[-2] :]] = kernels.WAVED  # their routes have no more filters
+        for op, mine in groups:
+            judged = mine if rows is None else rows[mine]
+            behind = self._behind(trip, op, judged)
+            if behind is not None:
+                fates[mine[behind]] = kernels.WAVED
+                mine, judged = mine[~behind], judged[~behind]
+            if len(mine):
+                fates[mine] = self._judge(trip, op, judged, len(mine))
+        kernels.tally(
+            at, fates, ids, rounds.operators, k, NO_WEIGHTS if weights is None else weights, trip.counts,
+            NO_TRACE if trip.dropped is None else trip.dropped,
+        )  # fmt: skip
+        return np.flatnonzero(fates)
+
     def _visit(
-        self, trip: Trip, op: int, rows: Rows | None, count: int, ids: Ids | None, weights: Ints | None, at: Rows | None
+        self, trip: Trip, op: int, rows: Rows | None, count: int, weights: Ints | None, at: Rows | None
     ) -> Rows | None:
-        """Try one filter on the rows at these positions; returns the positions of those that pass."""
+        """The same for rows of one route, all of which try one filter."""
         judged = at if rows is None else rows if at is None else rows[at]
         waved: Rows | None = None
         if trip.pending and self._guards[op]:
-            behind = [row for row, errors in trip.pending.items() if self._guards[op] & errors.keys()]
-            if behind:  # a guard raised on these: they are waved through
-                everyone = np.arange(count) if at is None else at
-                hit = np.isin(everyone if judged is None else judged, behind)
-                waved, at = everyone[hit], everyone[~hit]
+            everyone = np.arange(count) if at is None else at
+            behind = self._behind(trip, op, everyone if judged is None else judged)
+            if behind is not None:
+                waved, at = everyone[behind], everyone[~behind]
                 judged = at if rows is None else rows[at]
         tried = count if at is None else len(at)
         if not tried:
             return waved
-        verdict, seconds = self._judge(op, trip.arrival.data, judged, tried)
-        trip.seconds[op] += seconds
-        for position, error in verdict.errors.items():
-            trip.pending.setdefault(int(position if judged is None else judged[position]), {})[op] = error
-        holds = verdict.holds
+        holds = self._judge(trip, op, judged, tried)
         passed = at if holds.all() else np.flatnonzero(holds) if at is None else at[holds]
-        if ids is None and weights is None:
-            line = trip.counts[0, op]
+        line = trip.counts[0, op]
+        if weights is None:
             line[ROWS_IN] += tried
             line[ROWS_OUT] += tried if passed is None else len(passed)
-            line[WORK] += tried
         else:
-            mine = ONE_ROUTE.repeat(tried) if ids is None else ids if at is None else ids[at]
-            some = NO_WEIGHTS if weights is None else weights if at is None else weights[at]
-            kernels.tally(mine, holds, some, trip.counts, op)
+            line[ROWS_IN] += (weights if at is None else weights[at]).sum()
+            line[ROWS_OUT] += (weights if passed is None else weights[passed]).sum()
+        line[WORK] += tried
         if trip.dropped is not None and passed is not at:
             trip.dropped[np.flatnonzero(~holds) if at is None else at[~holds]] = op
         if waved is None or passed is None:
             return passed
         return np.sort(np.concatenate([passed, waved]))
+
+    def _behind(self, trip: Trip, op: int, rows: Rows) -> NDArray[np.bool_] | None:
+        """Which rows have a guard of this operator that raised, if any has: they are waved through."""
+        if not trip.pending or not self._guards[op]:
+            return None
+        raised = [row for row, errors in trip.pending.items() if self._guards[op] & errors.keys()]
+        return np.isin(rows, raised) if raised else None
+
+    def _judge(self, trip: Trip, op: int, rows: Rows | None, count: int) -> NDArray[np.bool_]:
+        """Whether rows on their way hold. One on which the filter raised counts as held: others may drop it yet."""
+        verdict, seconds = self._evaluate(trip, op, rows, count)
+        trip.seconds[op] += seconds
+        for position, error in verdict.errors.items():
+            trip.pending.setdefault(int(position if rows is None else rows[position]), {})[op] = error
+        return verdict.holds
+
+    def _evaluate(self, trip: Trip, op: int, rows: Rows | None, count: int) -> tuple[Verdict, float]:
+        started = self.meter.start()
+        verdict = self.filters[op].evaluate(trip.arrival.data, rows)
+        return verdict, self.meter.stop(started, op, count)
 
     def profile(self, trip: Trip, route: Sequence[int], rows: Rows) -> Rows:
         """As `work`, and rows already dropped are tried on the operators that `also` asks for. Writes their bits."""
@@ -118,7 +149,7 @@ class Filters:
             if not len(tried):
                 continue
             # One call for those on their way and those tried after a drop: a call for few rows is expensive.
-            verdict, seconds = self._judge(op, trip.arrival.data, rows[tried], len(tried))
+            verdict, seconds = self._evaluate(trip, op, rows[tried], len(tried))
             on_way = alive[tried]
             bits[tried, op] = verdict.holds
             for position, error in verdict.errors.items():
@@ -135,12 +166,6 @@ class Filters:
             trip.extra[op], trip.extra_seconds[op] = extra, seconds * extra / len(tried)
             trip.seconds[op] = seconds - trip.extra_seconds[op]
         return np.flatnonzero(alive)
-
-    def _judge(self, op: int, data: pa.RecordBatch, rows: Rows | None, count: int) -> tuple[Verdict, float]:
-        """Evaluate one filter. A row on which it raised counts as held: others may drop it yet."""
-        started = self.meter.start()
-        verdict = self.filters[op].evaluate(data, rows)
-        return verdict, self.meter.stop(started, op, count)
 
     def raise_first(self, data: pa.RecordBatch, rows: Rows, pending: Pending) -> None:
         """Raise the error of the first of these rows that has one."""

@@ -40,6 +40,7 @@ class Stems:
         self.buffer = buffer
         self.residuals = Residuals(shape)
         self._rooms: list[Room] = []
+        self._lines = np.empty((0, shape.width), np.int64)
 
     def stem(self, i: int) -> Stem:
         stem = self.stems[i]
@@ -51,6 +52,12 @@ class Stems:
         while depth >= len(self._rooms):
             self._rooms.append(Room(self.buffer, self.shape.width))
         return self._rooms[depth]
+
+    def copied(self, partial: Ints, lines: Ints) -> Ints:
+        """Some lines, in a buffer that is used again by the next call: fresh memory costs more than the copy."""
+        if len(lines) > len(self._lines):
+            self._lines = np.empty((2 * len(lines), partial.shape[1]), np.int64)
+        return partial.take(lines, axis=0, out=self._lines[: len(lines)], mode="clip")
 
     def column(self, i: int, arrival: Arrival, chunk: Ints, column: Column) -> pa.Array:
         """The values of a column for partial results of rows of input i."""
