@@ -7,7 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from thalweg.errors import DefinitionError
-from thalweg.language.inputs import StreamInput, TableInput, micros
+from thalweg.language.durations import micros
+from thalweg.language.inputs import StreamInput, TableInput
 from thalweg.language.predicate import Predicate, pred
 from thalweg.spark import sql as _sql
 from thalweg.spark import where as _where

@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 
 from thalweg.engine import calibrate
+from thalweg.execute.kernels import join as kernels
 from thalweg.profile.prices import RECORDED, Prices
-from thalweg.state import kernels
+from thalweg.state.kernels import index
 from thalweg.state.stem import Stem
 
 
 def test_prices_that_a_clock_charges_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     charged = Prices(hash=2.0, candidate=7.0, bucket=3.0, insert=5.0, delete=1.0, request=20.0)  # nanoseconds here
     now = 0.0
-    join, extend_bits, evict = kernels.join, kernels.extend_bits, Stem.evict
+    join, extend_bits, evict = kernels.join, index.extend_bits, Stem.evict
 
     def charging_join(*arguments: Any) -> Any:
         nonlocal now
-        result, tally = join(*arguments), arguments[11][0]
+        result, tally = join(*arguments), arguments[5][0]
         walked = tally[kernels.BUCKETS] * charged.bucket
         now += tally[kernels.ROWS_IN] * (charged.request + charged.hash) + walked
         now += (tally[kernels.WORK] - tally[kernels.BUCKETS]) * charged.candidate
@@ -41,7 +42,7 @@ def test_prices_that_a_clock_charges_are_found(monkeypatch: pytest.MonkeyPatch) 
         return gone
 
     monkeypatch.setattr(kernels, "join", charging_join)
-    monkeypatch.setattr(kernels, "extend_bits", charging_extend)
+    monkeypatch.setattr(index, "extend_bits", charging_extend)
     monkeypatch.setattr(Stem, "evict", charging_evict)
     found = calibrate.measure(lambda: int(now)).record()
     for name in ("hash", "candidate", "bucket", "insert", "delete", "request"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from thalweg.contract import visits
+from thalweg.execute.kernels import join as kernels
 from thalweg.execute.kernels import routes
-from thalweg.state import kernels
 
 
 def test_what_the_kernel_counts_is_what_a_journey_tells() -> None:

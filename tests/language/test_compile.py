@@ -273,7 +273,7 @@ ONLY_SPARK = [
     "m1 + INTERVAL 1 MONTH > m2", "named_struct('a', i32).a = 1", "array(i32)[0] = 1", "trim('x' FROM s) = 'a'",
     "i32 BETWEEN SYMMETRIC 1 AND 2", "d124 * d124 * d124 * 2 > 1", "s COLLATE UNICODE = 'a'", "s LIKE 'a%' ESCAPE '!'",
     "nvl2(i32, 1, 2) = 1", "i32 << 1 = 2", "pmod(i32, 2) = 1", "i64 < 9223372036854775808", "i8 > -9223372036854775809",
-    "i64 BETWEEN 1 AND 9223372036854775808", "i64 >= 1e30BD",
+    "i64 BETWEEN 1 AND 9223372036854775808", "i64 >= 1e30BD", "search(s, 'a')",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Queries and what becomes of them, as text: fixtures/*.sql hold pairs of a query and what is understood or said.
 
-After a wanted change: `python tests/query/test_fixtures.py` writes what the code says now; read the difference.
+After a wanted change: `python tests/language/test_fixtures.py` writes what the code says now; read the difference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from thalweg.errors import QueryError
 from thalweg.language import Source
 from thalweg.language.bind import bind
-from thalweg.language.render import rendered
+from thalweg.language.text.render import rendered
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -148,7 +148,7 @@ def test_layouts_follow_the_probes_and_survive_a_restart(spark, tmp_path):
     assert sorted(tuple(r)[:3] for r in found.collect()) == sorted(wanted)
     (before, first), (after, second) = views
     chosen = first[first.kind == "index"]
-    assert {line.split(":")[0] for line in chosen.after} == {"r", "s", "t"}
+    assert set(chosen["where"]) == {"r", "s", "t"}
     # Nothing begins again: no stem has the layout that it began with, and selections are counted on.
     assert not [line for line in second[second.kind == "index"].before if "equal bits" in line]
     assert _tunings(after) >= _tunings(before) > 0

@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError
-from thalweg.state import kernels
 from thalweg.state.arena import Arena, Block
 from thalweg.state.index import HashIndex, Layout
-from thalweg.state.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.state.kernels import count as kernels
+from thalweg.state.kernels.hashing import mix
+from thalweg.state.kernels.layout import EXPIRY, HEAD, KEYS, MASK, NEWEST, NEXT, SHARES, START
 from thalweg.state.slice import Run, Slice
 from thalweg.state.stem import Stem
 
@@ -209,12 +210,12 @@ def test_slices_that_lie_or_leave_out_of_order_are_found_again(offsets: tuple[in
     run.stamp += 1
     run.refresh(1)
     index.sync(run, cells, 1, links)
-    line = np.zeros(kernels.BITS + 2, np.int64)
+    line = np.zeros(SHARES + 2, np.int64)
     index.describe(line, (0,))
-    row, found = links.arrays["links"][line[kernels.HEAD] + (kernels.mix(7) & line[kernels.MASK])], []
+    row, found = links.arrays["links"][line[HEAD] + (mix(7) & line[MASK])], []
     while row >= 0 and len(found) < 100:
-        found.append(int(line[kernels.START] + row))
-        row = links.arrays["links"][line[kernels.NEXT] + row]
+        found.append(int(line[START] + row))
+        row = links.arrays["links"][line[NEXT] + row]
     assert sorted(found) == list(range(12))
 
 
@@ -233,7 +234,7 @@ def test_an_exact_probe_looks_into_one_bucket_and_a_wild_one_into_all_that_agree
         counts = np.empty(1, np.int64)
         empty = view.links.copy()
         line = view.runs[0]
-        empty[line[kernels.HEAD] : line[kernels.NEXT]] = -1  # no candidates: what is left of the work is buckets
+        empty[line[HEAD] : line[NEXT]] = -1  # no candidates: what is left of the work is buckets
         looked[pattern] = kernels.count(probe, view.cells, empty, view.runs, pairs, 1 << 60, counts)
     assert looked == {(0, 1): 1, (0,): 8, (1,): 16, (): 128}
 

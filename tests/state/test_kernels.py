@@ -7,8 +7,12 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from thalweg.state import kernels
-from thalweg.state.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.execute.kernels import join as kernels
+from thalweg.state.kernels import layout
+from thalweg.state.kernels.count import count
+from thalweg.state.kernels.hashing import hash_keys, mix
+from thalweg.state.kernels.index import FELL, extend_bits, extend_hash
+from thalweg.state.kernels.layout import EXPIRY, KEYS, NEWEST
 from thalweg.state.keys import hash_values
 
 Ints = NDArray[np.int64]
@@ -57,16 +61,16 @@ def plain_join(partial: Ints, cells: Ints, live: list[int], pairs: Ints) -> list
 def test_mix_and_hashes_agree_with_their_twins() -> None:
     random = np.random.default_rng(1)
     numbers = [0, 1, -1, 2**63 - 1, -(2**63), *random.integers(-(2**62), 2**62, 200).tolist()]
-    assert [kernels.mix(n) for n in numbers] == [plain_mix(n) for n in numbers]
+    assert [mix(n) for n in numbers] == [plain_mix(n) for n in numbers]
     rows = np.array(numbers[:200], np.int64).reshape(-1, 5)
     pairs = np.array([[0, 4], [1, 2], [3, 0]])
     for side in (0, 1):
         expected = [plain_hash([int(row[c]) for c in pairs[:, side]]) for row in rows]
-        assert [kernels.hash_keys(rows, i, pairs, side) for i in range(len(rows))] == expected
+        assert [hash_keys(rows, i, pairs, side) for i in range(len(rows))] == expected
 
 
 def test_mix_is_a_bijection_on_a_sample_and_spreads_its_high_bits() -> None:
-    mixed = np.array([kernels.mix(n) for n in range(4096)])
+    mixed = np.array([mix(n) for n in range(4096)])
     assert len(set(mixed.tolist())) == 4096
     buckets = np.bincount((mixed >> 58) & 63, minlength=64)
     assert buckets.min() > 30
@@ -85,7 +89,7 @@ def test_addresses_put_the_first_attribute_highest(bits: tuple[int, ...]) -> Non
     random = np.random.default_rng(3)
     cells = random.integers(-5, 5, (50, KEYS + 3))
     links = np.full((1 << sum(bits)) + 50, -1, np.int32)
-    kernels.extend_bits(cells, links, 0, 0, 50, 0, 1 << sum(bits), np.array(bits), kernels.FELL + 1)
+    extend_bits(cells, links, 0, 0, 50, 0, 1 << sum(bits), np.array(bits), FELL + 1)
     expected: dict[int, list[int]] = {}
     for r in range(50):
         bucket = 0
@@ -109,9 +113,9 @@ def test_extend_tells_whether_expiries_only_rise() -> None:
     cells[:, EXPIRY] = [3, 3, 5, 9, 8, 10]
     links = np.full(32, -1, np.int32)
     pairs = np.array([[0, KEYS]])
-    assert kernels.extend_hash(cells, links, 0, 0, 4, 0, 4, 3, pairs, kernels.FELL + 1) == 9
-    assert kernels.extend_hash(cells, links, 0, 4, 5, 0, 4, 3, pairs, 9) == kernels.FELL
-    assert kernels.extend_hash(cells, links, 0, 5, 6, 0, 4, 3, pairs, kernels.FELL) == kernels.FELL
+    assert extend_hash(cells, links, 0, 0, 4, 0, 4, 3, pairs, FELL + 1) == 9
+    assert extend_hash(cells, links, 0, 4, 5, 0, 4, 3, pairs, 9) == FELL
+    assert extend_hash(cells, links, 0, 5, 6, 0, 4, 3, pairs, FELL) == FELL
 
 
 WIDEST = 3
@@ -143,29 +147,27 @@ class Store:
         self.live = [r for a, b in spans for r in range(a, b)]
         lines, blocks, at = [], [], 0
         for a, b in spans:
-            line = np.zeros(kernels.BITS + 2 * WIDEST, np.int64)
+            line = np.zeros(layout.SHARES + 2 * WIDEST, np.int64)
             if random.random() < 0.5:
                 heads = 8 if self.pattern else 1
                 block = np.full(heads + b - a, -1, np.int32)
-                latest = kernels.extend_hash(
-                    self.cells, block, a, 0, b - a, 0, heads, heads - 1, self.pairs, kernels.FELL + 1
-                )
-                line[kernels.MASK] = heads - 1
+                latest = extend_hash(self.cells, block, a, 0, b - a, 0, heads, heads - 1, self.pairs, FELL + 1)
+                line[layout.MASK] = heads - 1
             else:
                 bits = tuple(int(x) for x in random.integers(0, 3, WIDEST))
                 heads = 1 << sum(bits)
                 block = np.full(heads + b - a, -1, np.int32)
-                latest = kernels.extend_bits(self.cells, block, a, 0, b - a, 0, heads, np.array(bits), kernels.FELL + 1)
-                line[kernels.MASK] = -1
-                line[kernels.WILD] = heads - 1
+                latest = extend_bits(self.cells, block, a, 0, b - a, 0, heads, np.array(bits), FELL + 1)
+                line[layout.KIND] = layout.BITS
+                line[layout.WILD] = heads - 1
                 for k, attribute in enumerate(self.pattern):
                     place = sum(bits[attribute + 1 :])
-                    line[kernels.BITS + 2 * k : kernels.BITS + 2 * k + 2] = bits[attribute], place
-                    line[kernels.WILD] &= ~(((1 << bits[attribute]) - 1) << place)
-            line[kernels.START], line[kernels.HEAD], line[kernels.NEXT] = a, at, at + heads
-            line[kernels.FIRST_TIME] = self.cells[a:b, NEWEST].min()
-            line[kernels.LAST_EXPIRY] = self.cells[a:b, EXPIRY].max()
-            line[kernels.FALLING] = latest != kernels.FELL
+                    line[layout.SHARES + 2 * k : layout.SHARES + 2 * k + 2] = bits[attribute], place
+                    line[layout.WILD] &= ~(((1 << bits[attribute]) - 1) << place)
+            line[layout.START], line[layout.HEAD], line[layout.NEXT] = a, at, at + heads
+            line[layout.FIRST_TIME] = self.cells[a:b, NEWEST].min()
+            line[layout.LAST_EXPIRY] = self.cells[a:b, EXPIRY].max()
+            line[layout.FALLING] = latest != FELL
             lines.append(line)
             blocks.append(block)
             at += len(block)
@@ -214,25 +216,12 @@ def join_all(
     blocks = np.empty((len(stores), kernels.AHEAD, WIDTH), np.int64)
     candidates = np.empty((len(stores), kernels.AHEAD, len(runs)), np.int64)
     living = np.empty((len(stores), kernels.AHEAD), np.int64)
+    tables = kernels.Tables(np.array(lines), runs, pairs, adds)
+    space = kernels.Room(blocks, candidates, living, stack)
     out = np.empty((room, WIDTH), np.int64)
     written: list[list[int]] = []
     while True:
-        n = kernels.join(
-            partial,
-            np.array(lines),
-            runs,
-            pairs,
-            adds,
-            out,
-            cursor,
-            blocks,
-            candidates,
-            living,
-            stack,
-            tallies,
-            trust,
-            limit,
-        )
+        n = kernels.join(partial, tables, space, out, cursor, tallies, trust, limit)
         written += out[:n].tolist()
         if cursor[kernels.AT_STEP] < 0:
             assert bool(cursor[kernels.RECALLED]) == (cursor[kernels.AT_ROW] < len(partial))
@@ -267,7 +256,7 @@ def test_joins_agree_with_the_plain_join_step_by_step(seed: int) -> None:
 
     counts = np.empty(len(partial), np.int64)
     first = stores[0]
-    work = kernels.count(partial, first.cells, first.links, first.runs, first.pairs, 1 << 60, counts)
+    work = count(partial, first.cells, first.links, first.runs, first.pairs, 1 << 60, counts)
     assert counts.sum() == expected[0][1]
     assert (counts > 0).sum() == expected[0][2]
     assert work == tallies[0, kernels.WORK]
@@ -302,9 +291,9 @@ def test_count_stops_at_its_budget_and_says_which_rows_were_tried() -> None:
     store = Store(random, 1, set())
     partial = np.repeat(arriving(random, set())[:1], 20, axis=0)
     counts = np.empty(20, np.int64)
-    whole = kernels.count(partial, store.cells, store.links, store.runs, store.pairs, 1 << 60, counts)
+    whole = count(partial, store.cells, store.links, store.runs, store.pairs, 1 << 60, counts)
     each = whole // 20
     assert each > 0
-    work = kernels.count(partial, store.cells, store.links, store.runs, store.pairs, 3 * each, counts)
+    work = count(partial, store.cells, store.links, store.runs, store.pairs, 3 * each, counts)
     assert work == 3 * each
     assert (counts >= 0).tolist() == [True] * 3 + [False] * 17

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError
 from thalweg.state.columns import read
-from thalweg.state.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.state.kernels.layout import EXPIRY, KEYS, NEWEST
 from thalweg.state.roworder import RowOrder
 from thalweg.state.slice import FOREVER
 from thalweg.state.stem import Stem

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+from thalweg.contract.report import ClassReport, InputReport, OperatorReport, RoutingReport, TaskReport
+from thalweg.plan import Reason
+from thalweg.spark.history import History
 from thalweg.watch import explain
 from thalweg.watch.sankey import sankey
 from thalweg.watch.summary import ClassSummary, summarise
@@ -21,27 +25,31 @@ PLACES = {
 }
 
 
-def report(batch, partition, rows, calls, passed, route, events=(), sampled=0, written=(0, 0, 0), why="because"):
-    return {
-        "batch": batch, "partition": partition, "pid": 1, "route": route, "version": 3, "events": list(events),
-        "why": why, "to_change": "nearest rival: 'parses' at 60%", "learned": None,
-        "tally": {
-            "predicates": 3, "rows_in": rows, "rows_out": passed[route[-1]], "calls": calls, "extra": [0, 0, 0],
-            "passed": passed, "tried": [0, 0, 0], "held": [0, 0, 0], "seconds": [c * 2e-6 for c in calls],
-            "sampled": sampled, "written_calls": list(written),
-        },
-    }  # fmt: skip
+def report(batch, partition, rows, calls, passed, route, sampled=0, written=(0, 0, 0), why="because", **more):
+    operators = tuple(
+        OperatorReport(n, calls[k], passed[k], seconds=calls[k] * 2e-6, written=written[k]) for k, n in enumerate(NAMES)
+    )
+    order = tuple(NAMES[k] for k in route)
+    routing = RoutingReport(order, Reason(why), Reason("nearest rival: 'parses' at 60%"), version=3, **more)
+    told = InputReport("", rows, passed[route[-1]], sampled=sampled, operators=operators, routing=routing)
+    return TaskReport("filter", batch, partition, (told,))
 
 
 def reports():
-    moved = {"change": {"before": ["is_attack", "parses", "listed"], "after": ["listed", "is_attack", "parses"]}}
     return [
         report(0, 0, 1000, [1000, 500, 250], [500, 250, 100], [0, 1, 2], sampled=100, written=(100, 50, 25)),
-        report(1, 0, 600, [60, 20, 600], [20, 10, 60], [2, 0, 1], [moved], sampled=60, written=(60, 30, 15)),
+        report(1, 0, 600, [60, 20, 600], [20, 10, 60], [2, 0, 1], sampled=60, written=(60, 30, 15)),
         report(
             1, 1, 400, [400, 200, 100], [200, 100, 40], [0, 1, 2], sampled=40, written=(40, 20, 10), why="as written"
         ),
     ]
+
+
+def summed(policy, streaming, told, name="hot", names=NAMES, places=PLACES):
+    history = History()
+    history.add(json.dumps(r.record()) for r in told)
+    newest = [r.inputs[0] for r in history.newest("filter")]
+    return summarise(name, policy, streaming, names, places, history.total("filter", ""), newest, history.batches)
 
 
 def check(name: str, got: str) -> None:
@@ -50,16 +58,16 @@ def check(name: str, got: str) -> None:
 
 
 def test_streaming():
-    check("streaming.txt", explain.text(summarise("hot", "auto", True, NAMES, PLACES, reports())))
+    check("streaming.txt", explain.text(summed("auto", True, reports())))
 
 
 def test_not_run_yet():
-    check("not_run.txt", explain.text(summarise("hot", "auto", False, NAMES, PLACES, [])))
+    check("not_run.txt", explain.text(summed("auto", False, [])))
 
 
 def test_sums_are_exact():
-    s = summarise("hot", "auto", True, NAMES, PLACES, reports())
-    assert (s.rows_in, s.rows_out, s.batches, s.reorders, s.sampled) == (2000, 150, 2, 1, 200)
+    s = summed("auto", True, reports())
+    assert (s.rows_in, s.rows_out, s.batches, s.sampled) == (2000, 150, 2, 200)
     assert [p.calls for p in s.predicates] == [1460, 720, 950]
     assert s.spark_calls == 6000
     assert s.written_calls == 3500  # 200 sampled rows cost 350 calls as written, and there are ten times as many rows
@@ -67,23 +75,21 @@ def test_sums_are_exact():
 
 
 def test_html_escapes_names():
-    nasty = summarise("<b>", "auto", True, ["x<y"], {"x<y": "Python"}, [])
+    nasty = summed("auto", True, [], name="<b>", names=["x<y"], places={"x<y": "Python"})
     page = explain.html(nasty)
     assert "x&lt;y" in page
     assert "<b> " not in page
 
 
 def classed():
-    told = report(1, 0, 1000, [300, 700, 150], [30, 70, 100], [0, 1, 2], sampled=100, written=(100, 50, 25))
-    told["classes"] = [
-        {"label": "proto = udp", "share": 0.3, "route": [0, 1, 2], "estimate": 3.2e-6},
-        {"label": "proto ≠ udp", "share": 0.7, "route": [1, 2, 0], "estimate": None},
-    ]
-    told["tree"] = "proto = udp: is_attack → parses → listed\nproto ≠ udp: parses → listed → is_attack"
-    told["tally"]["classes"] = {
-        "proto = udp": [300, 300, 30, 10, 30, 10, 5], "proto ≠ udp": [700, 20, 700, 70, 10, 70, 20],
-    }  # fmt: skip
-    return summarise("hot", "mesh", True, NAMES, PLACES, [told])
+    udp = ClassReport("proto = udp", 0.3, tuple(NAMES), 3.2e-6, 300, (300, 30, 10), (30, 10, 5))
+    other = ClassReport("proto ≠ udp", 0.7, ("parses", "listed", "is_attack"), None, 700, (20, 700, 70), (10, 70, 20))
+    tree = "proto = udp: is_attack → parses → listed\nproto ≠ udp: parses → listed → is_attack"
+    told = report(
+        1, 0, 1000, [300, 700, 150], [30, 70, 100], [0, 1, 2], sampled=100, written=(100, 50, 25),
+        classes=(udp, other), tree=tree,
+    )  # fmt: skip
+    return summed("mesh", True, [told])
 
 
 def test_classes():

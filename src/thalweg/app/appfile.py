@@ -17,7 +17,7 @@ from thalweg.app.lines import line_of
 from thalweg.app.section import Section, kind_of
 from thalweg.app.values import EPHEMERAL, MODES, NOW, App, AppError, AppQuery, Sink, Source, StreamSource
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.language.inputs import micros
+from thalweg.language.durations import micros
 
 
 def read(path: Path) -> App:

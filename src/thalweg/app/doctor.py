@@ -110,9 +110,9 @@ def _package(name: str) -> Finding:
 
 def _kernels() -> Finding:
     """Whether compiled kernels can be cached; without a cache, each worker compiles them itself."""
-    from thalweg.state import kernels
+    from thalweg.execute.kernels import join
 
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent / "__pycache__")
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(join.__file__).parent / "__pycache__")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.language.inputs import micros
+from thalweg.language.durations import micros
 
 
 class Fault(Protocol):

@@ -29,7 +29,7 @@ from thalweg.demo.part import Compared, Part
 from thalweg.demo.part import run as run_part
 from thalweg.demo.written import probe_work
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.language.inputs import micros
+from thalweg.language.durations import micros
 from thalweg.spark import BRIEF
 from thalweg.spark.session import LOCAL
 from thalweg.watch.stop import Stop

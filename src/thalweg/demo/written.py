@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Row
 
 from thalweg.demo import flights
 from thalweg.engine.placing import Placing
@@ -20,7 +19,7 @@ from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
 from thalweg.optimize import shares as sharing
-from thalweg.spark.cell import CellTask, Results, run_batch
+from thalweg.spark.cell import CellTask
 from thalweg.spark.pack import split
 from thalweg.state.stem import write_ipc
 from thalweg.state.times import Clock, tick_of
@@ -30,7 +29,7 @@ def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "wri
     """Probe work and results after each micro-batch; `lateness` in microseconds."""
     streams = {n[0]: n for n in flights.STREAMS}
     planes = year.tables["planes"]
-    tables = {"p": planes.filter(pc.less(planes["year"], 2002)), "a": year.tables["airlines"]}
+    static = {"p": planes.filter(pc.less(planes["year"], 2002)), "a": year.tables["airlines"]}
     sources = {n: Source(pq.read_schema(year.parts(n)[0]), time="ts", lateness=lateness) for n in flights.STREAMS}
     asked = bind(flights.THALWEG, sources | {n: Source(t.schema) for n, t in year.tables.items()}, flights.FUNCTIONS)
     named = tuple(replace(i, source=i.alias) for i in asked.inputs)
@@ -38,25 +37,24 @@ def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "wri
     shares, _ = sharing.for_query(query, cells, None)
     shape = Shape(query, prefiltered=True, leave=True)
     tick = tick_of([i.spec for i in query.streams])
-    content = {a: write_ipc(t.select(shape.read(shape.number[a]))) for a, t in tables.items()}
+    content = {a: write_ipc(t.select(shape.read(shape.number[a]))) for a, t in static.items()}
     engines = [CellTask(query, policy, 7, shares, content, {}, "written").engine() for _ in range(shares.cells)]
-    newest: list[dict[str, int]] = [{} for _ in engines]
     for k in range(year.batches):
-        arrived: list[list[Row]] = [[] for _ in engines]
+        arrived: list[dict[str, pa.Table]] = [{} for _ in engines]
+        newest: dict[str, int] = {}
         for alias, name in streams.items():
             whole = pa.concat_tables([pq.read_table(p) for p in year.batch(name, k)])
             clock = Clock(query.input(alias).spec, tick)
-            latest = int(clock.read(whole["ts"].combine_chunks())[0].max())
-            batch = _judged(alias, whole).select(shape.read(shape.number[alias])).combine_chunks().to_batches()
+            newest[alias] = int(clock.read(whole["ts"].combine_chunks())[0].max())
             parts: list[list[pa.RecordBatch]] = [[] for _ in engines]
-            for piece in batch:
+            for piece in _judged(alias, whole).select(shape.read(shape.number[alias])).combine_chunks().to_batches():
                 for cell, part in split(piece, Placing(shape, alias, shares)):
                     parts[cell].append(part)
             for cell, own in enumerate(parts):
-                blob = write_ipc(pa.Table.from_batches(own)) if own else None
-                arrived[cell].append(Row(input=alias, part=0, newest=latest, blob=blob))
-        for engine, rows, seen in zip(engines, arrived, newest, strict=True):
-            run_batch(engine, rows, seen, {}, Results())
+                if own:
+                    arrived[cell][alias] = pa.Table.from_batches(own)
+        for engine, tables in zip(engines, arrived, strict=True):
+            engine.take_batch(tables, newest=newest)
         told = [e.stats() for e in engines]
         work = sum(i["work"] + i["profiling work"] for t in told for i in t["inputs"].values())
         yield int(work), sum(int(t["results"]) for t in told)

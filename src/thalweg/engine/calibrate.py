@@ -24,10 +24,12 @@ from numpy.typing import NDArray
 
 from thalweg.engine import overheads
 from thalweg.engine.overheads import Clock
+from thalweg.execute.kernels import join as kernels
 from thalweg.execute.meter import own_nanoseconds
 from thalweg.plan.layout import Layout
 from thalweg.profile.prices import RECORDED, Prices
-from thalweg.state import kernels
+from thalweg.state.kernels import index
+from thalweg.state.kernels.layout import EXPIRY, KEYS
 from thalweg.state.slice import FOREVER
 from thalweg.state.stem import Stem
 
@@ -82,9 +84,9 @@ def _kept() -> Path:
 
 def measure(clock: Clock = own_nanoseconds) -> Prices:
     random = np.random.default_rng(0)
-    cells = np.zeros((ROWS, kernels.KEYS + 2), np.int64)
-    cells[:, kernels.EXPIRY] = 1
-    cells[:, kernels.KEYS :] = random.integers(0, 1 << 62, (ROWS, 2))
+    cells = np.zeros((ROWS, KEYS + 2), np.int64)
+    cells[:, EXPIRY] = 1
+    cells[:, KEYS:] = random.integers(0, 1 << 62, (ROWS, 2))
     probes = [_Probing(cells, bits, random) for bits in LAYOUTS]
     calls: list[Call] = [
         *(p.call for p in probes), partial(_enter, cells, (12, 0)), partial(_enter, cells, (6, 6)), partial(_evict, cells)
@@ -110,12 +112,13 @@ class _Probing:
     def __init__(self, cells: Ints, bits: tuple[int, int], random: np.random.Generator) -> None:
         self.view = _stem(cells, bits).view((0,))
         each = 2 ** bits[1] + len(cells) / 2 ** bits[0]
-        self.partial = np.zeros((max(int(UNITS / each), 16), kernels.KEYS + 4), np.int64)
-        self.partial[:, kernels.EXPIRY] = FOREVER
-        self.partial[:, kernels.KEYS] = -1 - random.integers(0, 1 << 62, len(self.partial))
+        self.partial = np.zeros((max(int(UNITS / each), 16), KEYS + 4), np.int64)
+        self.partial[:, EXPIRY] = FOREVER
+        self.partial[:, KEYS] = -1 - random.integers(0, 1 << 62, len(self.partial))
         width, runs = self.partial.shape[1], len(self.view.runs)
-        self.steps = np.array([[*self.view.where, 0, runs, 0, 1, 0, 0, width - 1]])
-        self.pairs, self.adds = np.array([[kernels.KEYS, kernels.KEYS]]), np.empty((0, 2), np.int64)
+        steps = np.array([[*self.view.where, 0, runs, 0, 1, 0, 0, width - 1]])
+        pairs, adds = np.array([[KEYS, KEYS]]), np.empty((0, 2), np.int64)
+        self.tables = kernels.Tables(steps, self.view.runs, pairs, adds)
         self.out, self.blocks = np.empty((1, width), np.int64), np.empty((1, kernels.AHEAD, width), np.int64)
         self.candidates = np.empty((1, kernels.AHEAD, runs), np.int64)
         self.living = np.empty((1, kernels.AHEAD), np.int64)
@@ -126,10 +129,8 @@ class _Probing:
         cursor, stack = np.zeros(kernels.CURSOR, np.int64), np.zeros((1, kernels.STACK), np.int64)
         tallies = np.zeros((1, kernels.TALLY), np.int64)
         began = clock()
-        kernels.join(
-            self.partial, self.steps, self.view.runs, self.pairs, self.adds, self.out, cursor, self.blocks,
-            self.candidates, self.living, stack, tallies, 0, 0.0,
-        )  # fmt: skip
+        room = kernels.Room(self.blocks, self.candidates, self.living, stack)
+        kernels.join(self.partial, self.tables, room, self.out, cursor, tallies, 0, 0.0)
         spent = clock() - began
         requests, work, buckets = (int(tallies[0, k]) for k in (kernels.ROWS_IN, kernels.WORK, kernels.BUCKETS))
         self.counted = (requests, buckets, work - buckets)
@@ -147,7 +148,7 @@ def _enter(cells: Ints, bits: tuple[int, int], clock: Clock) -> int:
     heads, divided = 1 << sum(bits), np.array(bits, np.int64)
     links = np.full(heads + len(cells), -1, np.int32)
     began = clock()
-    kernels.extend_bits(cells, links, 0, 0, len(cells), 0, heads, divided, kernels.FELL + 1)
+    index.extend_bits(cells, links, 0, 0, len(cells), 0, heads, divided, index.FELL + 1)
     return clock() - began
 
 

@@ -1,14 +1,8 @@
-"""Counts: of the tuples of each class, and those of an engine over several lives: what a task added, and the sum of it.
-
-An engine without state counts from its birth, in one worker of many: its totals say nothing of the others'. What each
-task added can be summed over all of them. What is there now (rows stored, a watermark) is not summed: the newest holds.
-"""
+"""Counts per class: how many rows of each class came to each operator, and how many left it."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +13,6 @@ ByClass = dict[str, list[int]]
 """For each class of tuples: its rows, then the rows that came to each operator, then those that left it."""
 MOST_CLASSES = 64
 """Classes that are counted one by one; a plan has a handful."""
-PRESENT = frozenset({"stored", "bytes", "slices", "index bytes", "waiting", "watermark"})
-"""Of `Engine.stats()`, what tells of now and not of all that came."""
 
 
 class ClassCounts:
@@ -59,31 +51,3 @@ class ClassCounts:
         """The counts since the last call."""
         counts, self._told = self.now(), {}
         return counts
-
-
-def since(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What was added to `Engine.stats()` between two looks; an empty look is that of an engine not yet made.
-
-    >>> since({"rows in": 3, "stored": 3}, {"rows in": 5, "stored": 2})
-    {'rows in': 2, 'stored': 2}
-    """
-    return _each(now, before, operator.sub)
-
-
-def added(total: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Totals with what a task added.
-
-    >>> added({"rows in": 3, "stored": 3}, {"rows in": 2, "stored": 2})
-    {'rows in': 5, 'stored': 2}
-    """
-    return _each(more, total, operator.add)
-
-
-def _each(newer: Mapping[str, Any], older: Mapping[str, Any], how: Callable[[Any, Any], Any]) -> dict[str, Any]:
-    made = {}
-    for name, value in newer.items():
-        if isinstance(value, Mapping):
-            made[name] = _each(value, older.get(name, {}), how)
-        else:
-            made[name] = value if name in PRESENT else how(value, older.get(name, 0))
-    return made

@@ -50,12 +50,12 @@ class Tally:
         for name in ("calls", "extra", "passed", "tried", "held", "written_calls"):
             setattr(self, name, [0] * self.predicates)
         self.seconds = [0.0] * self.predicates
-        self._classes = ClassCounts(self.predicates)
+        self.classes = ClassCounts(self.predicates)
 
     def add(self, visits: Visits, kept: int, written: Sequence[int]) -> None:
         self.rows_in += visits.rows
         self.rows_out += kept
-        self._classes.add(visits.journeys)
+        self.classes.add(visits.journeys)
         for journey in visits.journeys:
             for v in journey.visits:
                 self.calls[v.operator] += v.rows_in + v.extra
@@ -75,11 +75,6 @@ class Tally:
             alive &= passed[:, op] != DROPPED
             self.tried[op] += int((passed[:, op] != UNTRIED).sum())
             self.held[op] += int((passed[:, op] == 1).sum())
-
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        counts = {name: value for name, value in vars(self).items() if name != "_classes"}
-        return counts | {"classes": self._classes.now()}
 
 
 class FilterCell:
@@ -126,21 +121,3 @@ class FilterCell:
             return [Ruster(None, self.frozen)]
         assign = getattr(self.policy, "assign", None)
         return assign(batch) if assign is not None else [Ruster(None, self.policy.plan.route)]
-
-    def record(self) -> dict[str, Any]:
-        """What the board hears: the tally, the decisions, the routes in force and why."""
-        told = self.policy.explain()
-        pinned = isinstance(self.frozen, Route)
-        shown = [] if pinned or len(told.routes) < 2 else told.routes
-        return {
-            "tally": self.tally.record(),
-            "events": [e.record() for e in self.events],
-            "route": list(self.frozen if isinstance(self.frozen, Route) else self.policy.plan.route),
-            "version": self.policy.plan.version,
-            "classes": [
-                {"label": r.label, "share": r.share, "route": list(r.route), "estimate": r.estimate} for r in shown
-            ],
-            "tree": "" if pinned else told.tree,
-            "why": "frozen" if self.frozen else str(told.why),
-            "to_change": "thaw()" if self.frozen else str(told.to_change or ""),
-        }

@@ -20,7 +20,7 @@ from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Column
 from thalweg.state.columns import to_arrow
-from thalweg.state.kernels import NEWEST
+from thalweg.state.kernels.layout import NEWEST
 from thalweg.state.keys import plain_type
 
 Ints = NDArray[np.int64]

@@ -24,9 +24,8 @@ from thalweg.execute.shape import Shape
 from thalweg.language.query import Input
 from thalweg.plan import Pipeline
 from thalweg.plan.layout import Layout
-from thalweg.state import kernels
 from thalweg.state.columns import read
-from thalweg.state.kernels import KEYS
+from thalweg.state.kernels.layout import KEYS, lay_out, narrowed
 from thalweg.state.keys import plain, plain_type
 from thalweg.state.roworder import RowOrder
 from thalweg.state.slice import ALWAYS, FOREVER
@@ -140,7 +139,7 @@ class Stage:
         for k, c in enumerate(shape.classes[i]):
             matrix[k] = codes[c]
         partial = np.empty((len(times), shape.width), np.int64)
-        kernels.lay_out(times, expiries, matrix, shape.cells[i][KEYS:], shape.row_column(i), partial)
+        lay_out(times, expiries, matrix, shape.cells[i][KEYS:], shape.row_column(i), partial)
         columns = {name: read(data.column(name)) for name in shape.carried(i)}
         newest, expiry = (int(times.min()), int(expiries.max())) if len(times) else (FOREVER, ALWAYS)
         return Arrival(partial, data, columns, newest, expiry), rows
@@ -169,7 +168,7 @@ class Stage:
         if self.stem is None:
             return
         rows = kept[:, self.shape.row_column(self.number)]
-        cells = kernels.narrowed(kept, self.shape.cells[self.number])
+        cells = narrowed(kept, self.shape.cells[self.number])
         self.counts.built += len(kept)
         self.stem.build(cells, arrival.columns, rows, None if order is None else order[rows])
 

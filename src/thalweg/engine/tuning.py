@@ -20,7 +20,7 @@ from thalweg.plan.layout import Layout
 from thalweg.profile.patterns.evenness import FINE, shares
 from thalweg.profile.patterns.patterns import mask_of
 from thalweg.profile.patterns.stemfacts import Probe, SliceFacts, StemFacts
-from thalweg.state import kernels
+from thalweg.state.kernels.count import agreement
 from thalweg.state.slice import FOREVER, Slice
 from thalweg.state.stem import Stem
 
@@ -239,7 +239,7 @@ class Tuning:
     def _look(self, stem: Stem) -> list[list[float]]:
         keys = stem.sample(SAMPLE)
         agree = np.empty((stem.attributes, FINE + 1), np.int64)
-        kernels.agreement(keys, self._sizes, agree)
+        agreement(keys, self._sizes, agree)
         return shares(agree, len(keys))
 
     def snapshot(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from thalweg.contract.batch import Batch
 from thalweg.contract.visits import ROWS_OUT, UNTRIED, WORK, Journey, Visits
 from thalweg.execute.arrival import Arrival
 from thalweg.execute.filters import Filter, Rows
+from thalweg.execute.kernels.join import AT_ROW, RECALLED
 from thalweg.execute.kernels.routes import by_route
 from thalweg.execute.meter import Meter, clock
 from thalweg.execute.operators.filter import Filters
@@ -27,7 +28,6 @@ from thalweg.execute.operators.trial import Trials
 from thalweg.execute.routetable import Layer, Rounds, RouteTable, RouteTables
 from thalweg.execute.trip import Pending, Trip
 from thalweg.plan import Pipeline, Route, Ruster
-from thalweg.state.kernels import AT_ROW, RECALLED
 
 Ints = NDArray[np.int64]
 Emit = Callable[[int, Arrival, Ints], None]

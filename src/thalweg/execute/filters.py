@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.errors import PredicateError
-from thalweg.language.calls import Kind, python_values
+from thalweg.language.functions import Kind, python_values
 
 Rows = NDArray[np.int64]
 Reader = Callable[[pa.Array], Any]

@@ -19,7 +19,7 @@ from thalweg.execute.filters import Filter as Judge
 from thalweg.language.query import Column, Filter, Query, Residual
 from thalweg.plan import Operator, Pipeline
 from thalweg.plan.layout import Pattern
-from thalweg.state.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.state.kernels.layout import EXPIRY, KEYS, NEWEST
 from thalweg.state.keys import KeyCoder, plain_type
 
 

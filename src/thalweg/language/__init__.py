@@ -1,7 +1,8 @@
-"""What is asked: SQL text, parsed and bound to a Query; and predicates as users give them.
+"""What is asked: SQL text, bound to a Query, and predicates as users give them.
 
-The values are here; `thalweg.language.bind.bind` makes them of text. It is not imported with the package, because workers
-that only evaluate a bound query need no SQL parser.
+`text/` reads and writes SQL, `bind/` resolves its names, `scalar/` compiles and evaluates its expressions; the values
+are in `query.py`. Import `bind` from `thalweg.language.bind`: a worker that only evaluates a bound query needs no SQL
+parser, so this package does not import it.
 """
 
 from thalweg.language.query import Block, Column, Filter, Input, KeyClass, OutputColumn, Query, Residual, Source, Window

@@ -1,7 +1,7 @@
-"""The user's Python functions in a query: how they want their arguments, and what they give back.
+"""The user's Python functions: how they want their arguments, and what they give back.
 
-A function sees rows (plain values, one call each) unless its annotations, or the pyspark udf it is wrapped in, ask for
-whole columns. What it returns is a verdict where a condition stands, and else what its return annotation says.
+A function sees rows (plain values, one call for each) unless its annotations, or the pyspark udf it is wrapped in, ask
+for whole columns. Where a condition stands it returns a verdict; elsewhere, what its return annotation says.
 """
 
 from __future__ import annotations
@@ -10,19 +10,29 @@ import datetime
 import decimal
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from thalweg.errors import DefinitionError, PredicateError
-from thalweg.language.calls import Kind, python_values
-from thalweg.language.predicate import UDF_KINDS, OneBatch
 
-_ARROW = (pa.Array, pa.ChunkedArray)
+Kind = Literal["row", "arrow", "pandas"]
+"""Called with one row's values, with Arrow arrays, or with pandas Series."""
+
+_COLUMNS: dict[Kind, tuple[type, ...]] = {"arrow": (pa.Array, pa.ChunkedArray), "pandas": (pd.Series, pd.DataFrame)}
+_UDF_KINDS: dict[int, tuple[Kind, bool]] = {
+    100: ("row", False),
+    101: ("row", False),
+    200: ("pandas", False),
+    204: ("pandas", True),
+    250: ("arrow", False),
+    251: ("arrow", True),
+}
+"""pyspark's evalType of scalar udfs: how it is called, and whether it takes an iterator of batches."""
 _RESULTS: dict[Any, pa.DataType] = {
     bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(),
     datetime.date: pa.date32(), np.bool_: pa.bool_(),
@@ -36,25 +46,25 @@ _SPARK_RESULTS = {
 
 @dataclass(frozen=True)
 class Signature:
-    """How to call a function, and the type it declares to return (None: it does not say)."""
+    """How to call a function, and the type it declares to return (None if it declares none)."""
 
     call: Callable[..., Any]
     kind: Kind
     result: pa.DataType | None
 
     def takes(self, arguments: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Whether it can be called with this number of arguments."""
         try:
             inspect.signature(self.call).bind(*[None] * arguments)
         except TypeError:
             return False
-        except ValueError:  # built-in functions that do not tell
+        except ValueError:  # some built-in functions have no signature
             return True
         return True
 
 
 def signature(function: Callable[..., Any]) -> Signature:
-    """Read how a function wants to be called off its annotations.
+    """Read how a function wants to be called from its annotations.
 
     >>> def long_delay(minutes: pa.Array) -> pa.Array: ...
     >>> signature(long_delay).kind
@@ -63,42 +73,64 @@ def signature(function: Callable[..., Any]) -> Signature:
     >>> signature(doubled).kind, signature(doubled).result
     ('row', DataType(double))
     """
-    wrapped, evaluated = getattr(function, "func", None), getattr(function, "evalType", None)
-    if callable(wrapped) and isinstance(evaluated, int):
-        return _udf(function, wrapped, evaluated)
-    hints = _hints(function)
-    result = hints.pop("return", None)
-    if any(_is(h, _ARROW) for h in hints.values()) or (not hints and _is(result, _ARROW)):
-        return Signature(function, "arrow", None)
-    if any(_is(h, (pd.Series,)) for h in hints.values()) or (not hints and _is(result, (pd.Series,))):
-        return Signature(function, "pandas", None)
+    if is_udf(function):
+        return _udf(function)
+    *parameters, result = _hints(function)
+    for kind, classes in _COLUMNS.items():
+        if any(_is(h, classes) for h in (*parameters, result)):
+            return Signature(function, kind, None)
     return Signature(function, "row", _result(result))
 
 
-def _udf(function: Callable[..., Any], wrapped: Callable[..., Any], evaluated: int) -> Signature:
+def is_udf(function: Any) -> bool:
+    return callable(getattr(function, "func", None)) and isinstance(getattr(function, "evalType", None), int)
+
+
+def udf_result(function: Any) -> str:
+    """The type that a pyspark udf declares, as Spark spells it."""
+    declared = getattr(function, "returnType", None)
+    return declared if isinstance(declared, str) else str(getattr(declared, "simpleString", lambda: "")())
+
+
+def _udf(function: Any) -> Signature:
     """A pyspark udf, called without Spark."""
     shown = getattr(function, "__name__", "udf")
-    if evaluated not in UDF_KINDS:
+    if function.evalType not in _UDF_KINDS:
         raise DefinitionError(f"udf '{shown}' is not a scalar one", hint="use udf, pandas_udf or arrow_udf")
     if not getattr(function, "deterministic", True):
         raise DefinitionError(f"udf '{shown}' is marked nondeterministic: a replayed batch could give other rows",
                               hint="leave out .asNondeterministic()")  # fmt: skip
-    declared = getattr(function, "returnType", None)
-    spoken = declared if isinstance(declared, str) else getattr(declared, "simpleString", lambda: "")()
-    kind, iterates = UDF_KINDS[evaluated]
-    return Signature(OneBatch(wrapped) if iterates else wrapped, kind, _SPARK_RESULTS.get(spoken))
+    kind, iterates = _UDF_KINDS[function.evalType]
+    called = _OneBatch(function.func) if iterates else function.func
+    return Signature(called, kind, _SPARK_RESULTS.get(udf_result(function)))
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    target = function if inspect.isroutine(function) or not hasattr(function, "__call__") else function.__call__  # noqa: B004
-    try:
-        return typing.get_type_hints(target)
-    except Exception:
-        # Annotations may name what only a type checker can see; then the words themselves must do.
-        return dict(getattr(target, "__annotations__", {}))
+@dataclass(frozen=True)
+class _OneBatch:
+    """Calls an iterator udf with a single batch."""
+
+    function: Callable[..., Iterator[Any]]
+
+    def __call__(self, *columns: Any) -> Any:
+        given = columns[0] if len(columns) == 1 else columns
+        return next(iter(self.function(iter([given]))))
 
 
-def _is(hint: Any, classes: tuple[Any, ...]) -> bool:
+def _hints(function: Callable[..., Any]) -> list[Any]:
+    """The annotations of the parameters and, last, of the result."""
+    for evaluated in (True, False):
+        try:
+            found = inspect.signature(function, eval_str=evaluated)
+        except (TypeError, ValueError):
+            break
+        except Exception:  # an annotation names what only a type checker can see: its own text must do
+            continue
+        hints = [p.annotation for p in found.parameters.values()] + [found.return_annotation]
+        return [None if h is inspect.Parameter.empty else h for h in hints]
+    return [None]
+
+
+def _is(hint: Any, classes: tuple[type, ...]) -> bool:
     if isinstance(hint, str):
         return any(hint.split(".")[-1].split("[")[0] == c.__name__ for c in classes)
     origin = typing.get_origin(hint) or hint
@@ -116,19 +148,22 @@ def _result(hint: Any) -> pa.DataType | None:
     return _RESULTS.get(hint)
 
 
+def python_values(array: pa.Array) -> list[Any]:
+    """A column as Python values; numbers without NULLs go through NumPy, which is several times faster."""
+    t = array.type
+    if array.null_count == 0 and (pa.types.is_integer(t) or pa.types.is_floating(t)):
+        return list(array.to_numpy(zero_copy_only=False).tolist())
+    return list(array.to_pylist())
+
+
 def call(name: str, kind: Kind, function: Callable[..., Any], arguments: Sequence[pa.Array], rows: int,
          type: pa.DataType) -> pa.Array:  # fmt: skip
     """Call a function on columns; its results as one array of the given type."""
     if kind == "row":
         columns = [python_values(a) for a in arguments]
-        returned: Any = [function(*row) for row in zip(*columns, strict=True)] if columns else [
-            function() for _ in range(rows)
-        ]  # fmt: skip
-    elif kind == "arrow":
-        returned = function(*arguments)
-    else:
-        returned = function(*[a.to_pandas() for a in arguments])
-    return _array(name, returned, rows, type)
+        values = zip(*columns, strict=True) if columns else iter([()] * rows)
+        return _array(name, [function(*row) for row in values], rows, type)
+    return _array(name, function(*(arguments if kind == "arrow" else [a.to_pandas() for a in arguments])), rows, type)
 
 
 def _array(name: str, returned: Any, rows: int, type: pa.DataType) -> pa.Array:

@@ -1,29 +1,14 @@
-"""A predicate as the user gives it: a function over columns, or a piece of SQL; how it is called; which guards it waits
-for.
-
-The kind of a function is read off its annotations (`pa.Array`, `pd.Series`) or off a pyspark udf; everything else is a
-row function.
-"""
+"""A predicate as the user gives it: a function over columns or a piece of SQL, and the guards it waits for."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from thalweg.errors import DefinitionError
-from thalweg.language.calls import Kind
-
-UDF_KINDS: dict[int, tuple[Kind, bool]] = {
-    100: ("row", False),
-    101: ("row", False),
-    200: ("pandas", False),
-    204: ("pandas", True),
-    250: ("arrow", False),
-    251: ("arrow", True),
-}
-"""pyspark's evalType of scalar udfs: how it is called, and whether it takes an iterator of batches."""
+from thalweg.language.functions import Kind, is_udf, signature, udf_result
 
 
 @dataclass(frozen=True)
@@ -59,9 +44,9 @@ def pred(
     columns
         The columns it takes, in order; by default those named like its parameters.
     kind
-        "row", "arrow" or "pandas"; by default read off the annotations or the udf, else "row".
+        "row", "arrow" or "pandas"; by default read from the annotations or the udf, else "row".
     name
-        What explain, events and `after=` call it; by default the function's name.
+        Its name in explain, events and `after=`; by default the function's name.
     after
         Guards: predicates, or their names, that must hold before this one is tried.
 
@@ -77,86 +62,40 @@ def pred(
         return Predicate(name or function, after=guards, sql=function)
     if not callable(function):
         raise DefinitionError(f"a predicate is a function or SQL text, not a {type(function).__name__}")
-    read, called = _read(function)
+    found = signature(function)
+    if is_udf(function) and udf_result(function) not in ("boolean", ""):
+        shown = getattr(function, "__name__", "udf")
+        raise DefinitionError(f"udf '{shown}' returns {udf_result(function)}, not boolean")
     if kind is not None and kind not in ("row", "arrow", "pandas"):
         raise DefinitionError(f"no kind '{kind}'", hint="one of 'row', 'arrow', 'pandas'")
     taken = columns or _parameters(function)
-    return Predicate(name or _name(function, taken), called, taken, kind or read, guards)
+    return Predicate(name or _name(function, taken), found.call, taken, kind or found.kind, guards)
 
 
 def as_predicate(given: Any) -> Predicate:
-    """What `where` accepts beside `pred(...)`: SQL text, a pyspark Column, or a bare function."""
+    """What `where` accepts besides `pred(...)`: SQL text, a pyspark Column, or a bare function."""
     if isinstance(given, Predicate):
         return given
-    if isinstance(given, str) or (callable(given) and not hasattr(given, "isNotNull")):
-        return pred(given)
     if hasattr(given, "isNotNull"):
         return Predicate(str(given), sql=given)
+    if isinstance(given, str) or callable(given):
+        return pred(given)
     raise DefinitionError(
         f"a predicate can't be a {type(given).__name__}", hint="give tw.pred(function, 'column'), SQL text or a Column"
     )
 
 
-def _read(function: Callable[..., Any]) -> tuple[Kind, Callable[..., Any]]:
-    """The kind of a function, and what to call: a udf's own function, an iterator udf wrapped to take one batch."""
-    eval_type = getattr(function, "evalType", None)
-    if isinstance(eval_type, int) and hasattr(function, "func"):
-        shown = getattr(function, "__name__", "udf")
-        if eval_type not in UDF_KINDS:
-            raise DefinitionError(f"udf '{shown}' is not a scalar one", hint="use udf, pandas_udf or arrow_udf")
-        returns = getattr(function, "returnType", None)
-        if returns is not None and returns.typeName() != "boolean":
-            raise DefinitionError(f"udf '{shown}' returns {returns.simpleString()}, not boolean")
-        if not getattr(function, "deterministic", True):
-            raise DefinitionError(
-                f"udf '{shown}' is marked nondeterministic, so its answer would depend on when it is asked",
-                hint="leave out .asNondeterministic(): a predicate here sees only rows that survived anyway",
-            )
-        kind, iterates = UDF_KINDS[eval_type]
-        return kind, OneBatch(function.func) if iterates else function.func
-    return _annotated(function), function
-
-
-@dataclass(frozen=True)
-class OneBatch:
-    """Calls an iterator udf with a single batch."""
-
-    function: Callable[..., Iterator[Any]]
-
-    def __call__(self, *columns: Any) -> Any:
-        given = columns[0] if len(columns) == 1 else columns
-        return next(iter(self.function(iter([given]))))
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    target = getattr(function, "func", function) if hasattr(function, "evalType") else function
-    try:
-        return inspect.signature(target)
-    except (TypeError, ValueError):
-        return None
-
-
-def _annotated(function: Callable[..., Any]) -> Kind:
-    signature = _signature(function)
-    if signature is None:
-        return "row"
-    notes = [p.annotation for p in signature.parameters.values()] + [signature.return_annotation]
-    for note in notes:
-        text = note if isinstance(note, str) else f"{getattr(note, '__module__', '')}.{getattr(note, '__name__', '')}"
-        root, _, leaf = text.rpartition(".")
-        if leaf in ("Array", "ChunkedArray", "BooleanArray") and root.split(".")[0] in ("pa", "pyarrow"):
-            return "arrow"
-        if leaf in ("Series", "DataFrame") and root.split(".")[0] in ("pd", "pandas"):
-            return "pandas"
-    return "row"
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    signature = _signature(function)
+def _parameters(function: Any) -> tuple[str, ...]:
+    inner = getattr(function, "func", function)  # of a udf or a partial
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if signature is None or any(p.kind not in plain for p in signature.parameters.values()):
-        raise DefinitionError("which columns does the predicate take?", hint="pred(function, 'column', ...)")
-    return tuple(p.name for p in signature.parameters.values() if p.default is inspect.Parameter.empty)
+    try:
+        found = inspect.signature(inner if is_udf(function) else function).parameters.values()
+    except (TypeError, ValueError):
+        found = None
+    if found is None or any(p.kind not in plain for p in found):
+        shown = getattr(inner, "__name__", "the predicate")
+        raise DefinitionError(f"which columns does {shown} take?", hint=f"name them: pred({shown}, 'column', ...)")
+    return tuple(p.name for p in found if p.default is inspect.Parameter.empty)
 
 
 def _name(function: Callable[..., Any], columns: Sequence[str]) -> str:

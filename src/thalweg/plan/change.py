@@ -34,19 +34,23 @@ class Change:
     cost_after: float | None = None
     slices: frozenset[int] = frozenset()
     """Layouts: the stored slices that move too. Others keep the layout they have."""
+    attributes: tuple[str, ...] = ()
+    """Layouts: the names of the stem's join attributes, in the order in which a layout counts them."""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {
             "part": self.part, "where": self.where, "before": _record(self.before), "after": _record(self.after),
             "cost_before": self.cost_before, "cost_after": self.cost_after, "slices": sorted(self.slices),
+            "attributes": list(self.attributes),
         }  # fmt: skip
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Change:
         read = _READERS.get(record["part"], _as_it_is)
         values = {k: None if record[k] is None else read(record[k]) for k in ("before", "after")}
-        return cls(**{**record, **values, "slices": frozenset(record["slices"])})
+        values |= {"slices": frozenset(record["slices"]), "attributes": tuple(record["attributes"])}
+        return cls(**{**record, **values})
 
 
 def _record(value: Any) -> Any:

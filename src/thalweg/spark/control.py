@@ -1,58 +1,115 @@
-"""Control files: the small channel from the driver to running workers.
+"""The small channel from the driver to running workers: two files for each named query.
 
-One JSON file for each named query: the frozen route, if any, and what cells learned lately, so that new workers do not
-start from nothing. Workers look once per task. Reading an old or no file only changes cost, never results. The folder
-must be visible to driver and workers to matter: set `spark.thalweg.control` to a shared one on a cluster of several
-machines.
+`orders` holds what the user pinned, and only `freeze` and `thaw` write it; `learned` holds what some task learned, and
+only the board writes it. So no writer ever has to read first, and none can undo the other's work. Files are replaced in
+one step. Workers look once per task. A missing, old or malformed file changes cost, never results. On a cluster of
+several machines set `spark.thalweg.control` to a folder that all of them see.
 """
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 CONF = "spark.thalweg.control"
+Routes = Mapping[str, tuple[str, ...]]
+"""Orders of operators, by input."""
 
 
+@cache
 def default_folder() -> str:
-    folder = Path(tempfile.gettempdir()) / f"thalweg-{getpass.getuser()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """A folder in the temporary directory that only this user can write to.
+
+    Another user may have taken the name; then a folder with a random name serves this process.
+    """
+    folder = Path(tempfile.gettempdir()) / f"thalweg-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            return tempfile.mkdtemp(prefix="thalweg-")
     return str(folder)
 
 
+@dataclass(frozen=True)
+class Orders:
+    """What the user pinned.
+
+    >>> Orders.of({"frozen": True, "routes": {"a": ["c", "b"]}}).routes
+    {'a': ('c', 'b')}
+    """
+
+    frozen: bool = False
+    """Inputs that `routes` leaves out keep the routes that each worker has in force, for every class."""
+    routes: Routes = field(default_factory=dict)
+    """Orders of operators in cells; under the empty alias, of the predicates of `tw.where`."""
+    filters: Routes = field(default_factory=dict)
+    """Orders of the predicates that run while an input is packed."""
+
+    @classmethod
+    def of(cls, record: Any) -> Orders:
+        if not isinstance(record, dict) or not isinstance(record.get("frozen", False), bool):
+            raise ValueError("expected an object whose 'frozen' is true or false")
+        return cls(record.get("frozen", False), _routes(record, "routes"), _routes(record, "filters"))
+
+
+def _routes(record: Mapping[str, Any], key: str) -> Routes:
+    given = record.get(key, {})
+    if not isinstance(given, dict) or not all(
+        isinstance(names, list) and all(isinstance(n, str) for n in names) for names in given.values()
+    ):
+        raise ValueError(f"'{key}' must map inputs to lists of operator names")
+    return {alias: tuple(names) for alias, names in given.items()}
+
+
 class Control:
-    """One query's control file."""
+    """The two files of one query."""
 
     def __init__(self, folder: str, key: str) -> None:
         readable = re.sub(r"[^A-Za-z0-9._-]+", "_", key)[:80]
-        self.path = Path(folder) / f"{readable}-{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}.json"
-        self._seen: tuple[int, dict[str, Any]] = (0, {})
+        stem = f"{readable}-{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}"
+        self.orders_path = Path(folder) / f"{stem}.orders.json"
+        self.learned_path = Path(folder) / f"{stem}.learned.json"
 
-    def read(self) -> dict[str, Any]:
-        """The present orders; empty where there is no readable file."""
+    def orders(self) -> tuple[Orders, str]:
+        """The present orders, and what is wrong with their file, if anything: then there are none."""
         try:
-            stamp = self.path.stat().st_mtime_ns
-            if stamp != self._seen[0]:
-                self._seen = (stamp, json.loads(self.path.read_text()))
-            return self._seen[1]
+            return Orders.of(json.loads(self.orders_path.read_text())), ""
+        except OSError:
+            return Orders(), ""
+        except ValueError as error:
+            return Orders(), f"{self.orders_path} is ignored: {error}"
+
+    def order(self, orders: Orders) -> None:
+        """Replace all orders."""
+        _replace(self.orders_path, asdict(orders))
+
+    def learned(self) -> dict[str, Any] | None:
+        """What some task learned lately; None where there is no readable file."""
+        try:
+            found = json.loads(self.learned_path.read_text())
         except (OSError, ValueError):
-            return {}
+            return None
+        return found if isinstance(found, dict) else None
 
-    def write(self, **orders: Any) -> None:
-        """Change some of the orders. The file is replaced at once, so a reader sees the old or the new one."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.read() | orders)
-        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.stem)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(temporary, self.path)
-        self._seen = (0, {})
+    def learn(self, record: Mapping[str, Any]) -> None:
+        _replace(self.learned_path, record)
 
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
+
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
+    """A reader sees the old file or the new one."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem)
+    with os.fdopen(handle, "w") as file:
+        json.dump(content, file)
+    os.replace(temporary, path)

@@ -1,40 +1,40 @@
-"""`where` on Spark: SQL stays in Spark, all Python predicates go through one mapInArrow, statistics ride along as one
-row per task.
+"""`where` on Spark: SQL stays in Spark, all Python predicates go through one mapInArrow, and each task adds one row with
+its report.
 
-The statistics row is a copy of the task's first row with the column STATS set, so it satisfies every nullability and
-type of the schema;
-`observe` collects that column and a filter drops the row. Exact under task retry, because a failed attempt delivers
-nothing.
+That row is a copy of the task's first row with the column STATS set, so it satisfies every nullability and type of the
+schema. `observe` collects the column and a filter drops the row. Counts are exact under task retry, because a failed
+attempt delivers nothing.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from thalweg import optimize
 from thalweg.contract import learned
+from thalweg.contract.report import TaskReport
 from thalweg.engine.filtercell import FilterCell
+from thalweg.engine.report import of_filters
 from thalweg.execute.filters import Filter
 from thalweg.language.predicate import Predicate
 from thalweg.plan import Pipeline, Route
 from thalweg.spark.control import Control
+from thalweg.spark.obey import ignored, pinned
 from thalweg.spark.settle import settle
+from thalweg.spark.task import batch_number, partition
 from thalweg.spark.values import reader
 
 STATS = "__thalweg"
 Batches = Iterator[pa.RecordBatch]
 
 _learned: dict[str, dict[str, Any]] = {}
-"""What this worker's cells had learned when their last task ended. Only ever a prior: it changes cost, never
-results."""
+"""What this worker's last tasks learned, by query. Only ever a prior: it changes cost, never results."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FilterTask:
     control: str
 
     def run(self, batches: Batches) -> Batches:
-        """Filter a task's batches; last comes the statistics row."""
+        """Filter a task's batches; the row with the report comes last."""
         cell = self._open()
         sample: pa.RecordBatch | None = None
         for batch in batches:
@@ -65,38 +65,39 @@ class FilterTask:
         if sample is not None:
             if not cell.frozen:
                 _learned[self.key] = learned.record(cell.policy)
-            yield _with_stats(sample, json.dumps(self._report(cell)))
+            yield _with_stats(sample, json.dumps(self._report(cell).record()))
 
     def _open(self) -> FilterCell:
-        orders = Control(self.control, self.key).read()
-        frozen = orders.get("frozen")
-        policy = optimize.make(self.policy, self.pipeline, self._seed())
-        prior = _learned.get(self.key) or orders.get("learned")
+        control = Control(self.control, self.key)
+        orders, problem = control.orders()
+        frozen: Route | Literal["classes"] | None = None
+        if orders.frozen:
+            frozen = "classes"
+            if "" in orders.routes:
+                frozen, problem = pinned(orders.routes[""], self.pipeline)
+        policy = optimize.make(self.policy, self.pipeline, self.seed * 1009 + partition())
+        prior = _learned.get(self.key) or control.learned()
         events = learned.take_up(policy, prior) if prior else []
+        events += ignored(problem, self.policy)
         return FilterCell(
-            self.pipeline, [self._filter(p) for p in self.predicates], policy,
-            frozen="classes" if frozen == "classes" else Route(tuple(frozen)) if frozen else None, events=events,
-        )  # fmt: skip
-
-    def _seed(self) -> int:
-        task = TaskContext.get()
-        return self.seed * 1009 + (task.partitionId() if task else 0)
+            self.pipeline, [self._filter(p) for p in self.predicates], policy, frozen=frozen, events=events
+        )
 
     def _filter(self, p: Predicate) -> Filter:
         assert p.function is not None
         readers = tuple(reader(p.kind, self.schema[c].dataType, self.timezone) for c in p.columns)
         return Filter(p.name, p.function, p.columns, p.kind, readers if any(readers) else ())
 
-    def _report(self, cell: FilterCell) -> dict[str, Any]:
-        task = TaskContext.get()
-        batch = task.getLocalProperty("streaming.sql.batchId") if task else None
-        return {
-            "batch": int(batch) if batch is not None else None,
-            "partition": task.partitionId() if task else 0,
-            "pid": os.getpid(),
-            **cell.record(),
-            "learned": None if cell.frozen else learned.record(cell.policy, light=True),
-        }
+    def _report(self, cell: FilterCell) -> TaskReport:
+        return TaskReport(
+            "filter",
+            batch_number(),
+            partition(),
+            (of_filters(cell, ""),),
+            results=cell.tally.rows_out,
+            events=tuple(cell.events),
+            learned=None if cell.frozen else learned.record(cell.policy, light=True),
+        )
 
 
 def _with_stats(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:

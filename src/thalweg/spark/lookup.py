@@ -14,9 +14,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from thalweg.contract.report import TaskReport
 from thalweg.engine.engine import Engine
-from thalweg.spark.cell import CellTask, obey, report
+from thalweg.engine.report import of_engine
+from thalweg.spark.cell import CellTask
+from thalweg.spark.obey import obey
 from thalweg.spark.settle import settle
+from thalweg.spark.task import batch_number
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -37,8 +41,9 @@ class LookupTask:
         schema = to_arrow_schema(self.schema, timezone="UTC")
         key = self.cell.token
         kept = _engines.pop(key, None)
-        engine, before = (kept, kept.stats()) if kept is not None else (self.cell.engine(), {})
-        obey(engine, self.cell)
+        engine = kept if kept is not None else self.cell.engine()
+        before = {i.alias: i for i in of_engine(engine)} if kept is not None else {}
+        events = obey(engine, self.cell.control, self.cell.key, self.cell.policy)
         rows = results = 0
         for batch in batches:
             if not batch.num_rows:
@@ -49,8 +54,17 @@ class LookupTask:
             for part in table.cast(schema).to_batches():
                 yield _with_stats(part, None)
         if rows:
-            yield _told(schema, json.dumps(report(engine, before, key=0, loaded="warm" if before else "new", written=0,
-                                                  results=results, rows=rows, seconds={})))  # fmt: skip
+            told = TaskReport(
+                "cell",
+                batch_number(),
+                0,
+                tuple(i.minus(before[i.alias]) if before else i for i in of_engine(engine)),
+                results=results,
+                made=results,
+                events=(*engine.events(), *events),
+                loaded="new" if kept is None else "warm",
+            )
+            yield _told(schema, json.dumps(told.record()))
         _engines[key] = engine
         while len(_engines) > KEPT:
             del _engines[next(iter(_engines))]

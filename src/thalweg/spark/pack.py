@@ -9,24 +9,28 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from thalweg import optimize
+from thalweg.contract import learned
+from thalweg.contract.report import HeavyReport, InputReport, TaskReport
 from thalweg.engine.filtercell import FilterCell
 from thalweg.engine.placing import Placing
+from thalweg.engine.report import of_filters
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Query
-from thalweg.plan import Operator, Pipeline, Route
+from thalweg.plan import Operator, Pipeline
 from thalweg.plan.shares import Shares
 from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
+from thalweg.spark.obey import ignored, pinned
 from thalweg.spark.settle import settle
 from thalweg.spark.stopwatch import Stopwatch
+from thalweg.spark.task import batch_number, partition
 from thalweg.state.stem import write_ipc
 from thalweg.state.times import Clock
 
@@ -87,17 +91,24 @@ class PackTask:
         watch.lap("source")
         if not rows:
             return
-        report: dict[str, Any] = {
-            "stage": "pack", "batch": batch_number(), "input": self.alias, "rows": rows,
-            "sent": sum(b.num_rows for c in cells for b in c),
-        }  # fmt: skip
-        report["heavy"] = placing.heavy()
-        report["cells"] = [sum(b.num_rows for b in c) for c in cells]
-        if sieve is not None:
-            if not sieve.frozen:
-                _learned[self._key] = sieve.policy.snapshot()
-            report |= {"filters": sieve.pipeline.names, **sieve.record()}
-        yield self._packed(cells, newest, report, watch)
+        if sieve is not None and not sieve.frozen:
+            _learned[self._key] = learned.record(sieve.policy)
+        yield self._packed(cells, newest, self._report(sieve, placing, cells, rows), watch)
+
+    def _report(
+        self, sieve: FilterCell | None, placing: Placing, cells: list[list[pa.RecordBatch]], rows: int
+    ) -> TaskReport:
+        sent = tuple(sum(b.num_rows for b in c) for c in cells)
+        own = of_filters(sieve, self.alias) if sieve is not None else InputReport(self.alias)
+        return TaskReport(
+            "pack",
+            batch_number(),
+            partition(),
+            (replace(own, rows_in=rows, rows_out=sum(sent)),),
+            events=tuple(sieve.events) if sieve is not None else (),
+            sent=sent,
+            heavy=tuple(HeavyReport.of(h) for h in placing.heavy()),
+        )
 
     @property
     def _key(self) -> str:
@@ -110,33 +121,29 @@ class PackTask:
             return None
         pipeline = Pipeline(self.alias, tuple(Operator(j.name) for j in judges))
         policy = optimize.make(self.policy, pipeline, self.seed)
-        if self._key in _learned:
-            policy.restore(_learned[self._key])
-        frozen = Control(self.control, self.key).read().get("filters", {}).get(self.alias)
-        return FilterCell(pipeline, judges, policy, frozen=Route(tuple(frozen)) if frozen else None)
+        orders, problem = Control(self.control, self.key).orders()
+        frozen = None
+        if orders.frozen and self.alias in orders.filters:
+            frozen, problem = pinned(orders.filters[self.alias], pipeline)
+        prior = _learned.get(self._key)
+        events = learned.take_up(policy, prior) if prior is not None else []
+        events += ignored(problem, self.policy)
+        return FilterCell(pipeline, judges, policy, frozen=frozen, events=events)
 
     def _packed(
-        self, cells: list[list[pa.RecordBatch]], newest: int, stats: dict[str, Any], watch: Stopwatch
+        self, cells: list[list[pa.RecordBatch]], newest: int, report: TaskReport, watch: Stopwatch
     ) -> pa.RecordBatch:
-        task = TaskContext.get()
-        part = task.partitionId() if task else 0
         lines: list[tuple[Any, ...]] = []
         for key, parts in zip(cell_keys(self.shares.cells), cells, strict=True):
             content = write_ipc(pa.Table.from_batches(parts)) if parts else None
-            lines.append((key, self.alias, part, sum(b.num_rows for b in parts), newest, content, None))
+            lines.append((key, self.alias, partition(), sum(b.num_rows for b in parts), newest, content, None))
         watch.lap("pack")
-        lines.append((0, self.alias, part, 0, newest, None, json.dumps(stats | watch.record())))
+        told = json.dumps(replace(report, timing=watch.timing()).record())
+        lines.append((0, self.alias, partition(), 0, newest, None, told))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*lines, strict=True), PACKED, strict=True)],
             schema=PACKED,
         )
-
-
-def batch_number() -> int | None:
-    """The micro-batch this task belongs to; None in a batch job."""
-    task = TaskContext.get()
-    number = task.getLocalProperty("streaming.sql.batchId") if task else None
-    return int(number) if number is not None else None
 
 
 def split(batch: pa.RecordBatch, placing: Placing) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -30,7 +30,8 @@ from thalweg.language.query import Query, Source
 from thalweg.optimize import shares as sharing
 from thalweg.optimize.indexes.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
-from thalweg.spark.board import METRIC, JoinEntry, board
+from thalweg.spark.asked import Asked, AskedInput, Cut
+from thalweg.spark.board import METRIC, Entry, board
 from thalweg.spark.cell import CellTask, batch_cell
 from thalweg.spark.control import CONF, Control, default_folder
 from thalweg.spark.lookup import LookupTask, looker
@@ -187,7 +188,7 @@ class _Build:
     def join(self) -> DataFrame:
         sent = [i.alias for i in self.query.inputs if i.is_stream or not self.streaming]
         routed = self._cell_query(set(sent))
-        entry = self._register("cells", routed)
+        entry = self._register(routed, cells=True)
         packs = []
         for alias in sent:
             pack = PackTask(self.query, alias, self.tick, self.shares, self.policy, self.seed, self.control, self.key)
@@ -211,7 +212,7 @@ class _Build:
 
     def lookup(self) -> DataFrame:
         """One stream, tables: every task joins its own rows."""
-        entry = self._register("no cells", self.query)
+        entry = self._register(self.query, cells=False)
         (stream,) = self.query.streams
         flat = self._flat()
         cell = CellTask(
@@ -223,14 +224,43 @@ class _Build:
         looked = self._prepared(stream.alias).mapInArrow(looker(task), out)
         return self._selected(self._observed(looked, "cell", entry))
 
-    def _register(self, kind: str, routed: Query) -> JoinEntry:
-        entry = JoinEntry(
-            self.name, self.policy, self.query, self.shares, self.why, kind, self.streaming, self.shape.left,
-            Control(self.control, self.key), self.partitions, routed,
-        )  # fmt: skip
-        return board.register_join(entry)
+    def _register(self, routed: Query, *, cells: bool) -> Entry:
+        """Put the query on the board; `routed` is what the cells see of it."""
+        shape = Shape(routed, prefiltered=True, leave=True)
+        inputs = tuple(
+            AskedInput(
+                i.alias,
+                i.window if i.is_stream else None,
+                shape.pipeline(n),
+                self.shares.replication(self.shape.classes[n]) if cells and self.shares.sizes else 1,
+            )
+            for n, i in enumerate(routed.inputs)
+        )
+        cut = Cut(self.query, self.shares, self.why, self.partitions) if cells else None
+        asked = Asked(self.name, self.policy, self.streaming, inputs, self._places(), self.query.text, cut)
+        return board.register(Entry(asked, Control(self.control, self.key)))
 
-    def _observed(self, df: DataFrame, stage: str, entry: JoinEntry) -> DataFrame:
+    def _places(self) -> dict[str, str]:
+        """Where each predicate runs, and why."""
+        block, places = self.query.block, {}
+        ordered = {i.alias for i in self.query.inputs if i.window.ordered}
+        for f in block.filters:
+            if f.text in self.shape.left:
+                places[f.text] = "Spark, after the join (only Spark can evaluate it, and the window comes first)"
+            elif f.input in ordered:
+                places[f.text] = "the cell, after the window"
+            else:
+                places[f.text] = "Python, adaptive, before the window" if f.functions else "Spark, before the join"
+        for key in block.keys:
+            places[" = ".join(map(str, key.columns))] = f"index of the stems, as {key.type}"
+        for r in block.residuals:
+            after = r.text in self.shape.left
+            places[r.text] = (
+                "Spark, after the join (not vectorised)" if after else "on candidates, as soon as its inputs are bound"
+            )
+        return places
+
+    def _observed(self, df: DataFrame, stage: str, entry: Entry) -> DataFrame:
         stats = F.collect_list("stats").alias("stats")
         if self.streaming:
             board.listen(self.spark)

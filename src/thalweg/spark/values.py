@@ -13,7 +13,7 @@ from pyspark.sql.conversion import ArrowArrayToPandasConversion, ArrowTableToRow
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType, UserDefinedType
 
 from thalweg.execute.filters import Reader
-from thalweg.language.calls import Kind
+from thalweg.language.functions import Kind
 
 
 def reader(kind: Kind, data_type: DataType, timezone: str) -> Reader | None:

@@ -13,8 +13,9 @@ from pyspark.sql.types import DataType, NumericType, StringType, StructField, St
 from thalweg import optimize
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.language.predicate import Predicate, as_predicate
-from thalweg.language.safety import may_raise
+from thalweg.language.scalar.safety import may_raise
 from thalweg.plan import Operator, Pipeline
+from thalweg.spark.asked import Asked, AskedInput
 from thalweg.spark.board import METRIC, Entry, board
 from thalweg.spark.control import CONF, Control, default_folder
 from thalweg.spark.filters import STATS, FilterTask, runner
@@ -42,7 +43,7 @@ def where(
     if python:
         df = _hop(df, python, pipeline, policy, shown, _key(name, seed, pipeline, df), seed, places)
     else:
-        board.register(Entry(shown, policy, pipeline, [], places, df.isStreaming, Control(_folder(df), shown)))
+        board.register(_entry(df, shown, policy, pipeline, places, shown))
     for p in after:
         df = df.where(p.sql)
     return df
@@ -55,9 +56,8 @@ def _hop(
     spark, schema = df.sparkSession, df.schema
     if STATS in schema.names:
         raise DefinitionError(f"the column name '{STATS}' is taken by Thalweg", hint="rename it")
-    folder = _folder(df)
-    entry = board.register(Entry(name, policy, pipeline, python, places, df.isStreaming, Control(folder, key)))
-    task = FilterTask(key, pipeline, tuple(python), policy, seed or 0, schema, _timezone(spark), folder)
+    entry = board.register(_entry(df, name, policy, pipeline, places, key))
+    task = FilterTask(key, pipeline, tuple(python), policy, seed or 0, schema, _timezone(spark), _folder(df))
     # The very fields of the input, so that metadata such as a watermark's tag stays on them.
     out = StructType([*schema.fields, StructField(STATS, StringType())])
     hopped = df.mapInArrow(runner(task), out)
@@ -71,6 +71,11 @@ def _hop(
         observed = hopped.observe(observation, stats)
         board.wait_for(entry, observation)
     return observed.where(F.col(STATS).isNull()).drop(STATS)
+
+
+def _entry(df: DataFrame, name: str, policy: str, pipeline: Pipeline, places: dict[str, str], key: str) -> Entry:
+    asked = Asked(name, policy, df.isStreaming, (AskedInput("", None, pipeline),), places)
+    return Entry(asked, Control(_folder(df), key))
 
 
 def _key(name: str | None, seed: int | None, pipeline: Pipeline, df: DataFrame) -> str:

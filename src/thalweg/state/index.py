@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.plan.layout import Layout, Pattern
-from thalweg.state import kernels
 from thalweg.state.arena import Arena, Block
+from thalweg.state.kernels import index as kernels
+from thalweg.state.kernels import layout as lay
 
 if TYPE_CHECKING:
     from thalweg.state.slice import Run
@@ -144,10 +145,10 @@ class Index:
 
     def describe(self, line: Ints, pattern: Pattern) -> None:
         """Write where a probe with this access pattern looks."""
-        line[kernels.START] = self.base
-        line[kernels.HEAD] = self.head
-        line[kernels.NEXT] = self.head + self.heads
-        line[kernels.FALLING] = self.latest != kernels.FELL
+        line[lay.START] = self.base
+        line[lay.HEAD] = self.head
+        line[lay.NEXT] = self.head + self.heads
+        line[lay.FALLING] = self.latest != kernels.FELL
 
 
 class HashIndex(Index):
@@ -156,7 +157,7 @@ class HashIndex(Index):
     def __init__(self, pattern: Pattern) -> None:
         super().__init__()
         self.pattern = pattern
-        self._pairs = np.array([(0, kernels.KEYS + k) for k in pattern], np.int64).reshape(-1, 2)
+        self._pairs = np.array([(0, lay.KEYS + k) for k in pattern], np.int64).reshape(-1, 2)
 
     @property
     def hashed(self) -> int:
@@ -175,12 +176,12 @@ class HashIndex(Index):
 
     def describe(self, line: Ints, pattern: Pattern) -> None:
         super().describe(line, pattern)
-        line[kernels.MASK] = self.heads - 1
-        line[kernels.HASHED] = len(self.pattern)
+        line[lay.MASK] = self.heads - 1
+        line[lay.HASHED] = len(self.pattern)
         if self.pattern and pattern != self.pattern:
-            line[kernels.MASK] = -1 - self.heads
+            line[lay.KIND] = lay.SOME
             for k, attribute in enumerate(pattern):
-                line[kernels.BITS + 2 * k] = attribute in self.pattern
+                line[lay.SHARES + 2 * k] = attribute in self.pattern
 
 
 class BitAddressIndex(Index):
@@ -211,12 +212,12 @@ class BitAddressIndex(Index):
 
     def describe(self, line: Ints, pattern: Pattern) -> None:
         super().describe(line, pattern)
-        line[kernels.MASK] = -1
+        line[lay.KIND], line[lay.MASK] = lay.BITS, self.heads - 1
         wild = self.heads - 1
         for k, attribute in enumerate(pattern):
             place = sum(self.bits[attribute + 1 :])
-            line[kernels.BITS + 2 * k] = self.bits[attribute]
-            line[kernels.BITS + 2 * k + 1] = place
-            line[kernels.HASHED] += self.bits[attribute] > 0
+            line[lay.SHARES + 2 * k] = self.bits[attribute]
+            line[lay.SHARES + 2 * k + 1] = place
+            line[lay.HASHED] += self.bits[attribute] > 0
             wild &= ~(((1 << self.bits[attribute]) - 1) << place)
-        line[kernels.WILD] = wild
+        line[lay.WILD] = wild

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError
-from thalweg.state import kernels
+from thalweg.state.kernels.hashing import hash_bytes
 
 Codes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -140,7 +140,7 @@ def hash_values(array: pa.Array) -> Codes:
         offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + array.offset + 1)[array.offset :]
         content = array.buffers()[2]
         data = np.frombuffer(content, np.uint8) if content is not None and content.size else np.zeros(0, np.uint8)
-    kernels.hash_bytes(np.ascontiguousarray(data), np.ascontiguousarray(offsets), out)
+    hash_bytes(np.ascontiguousarray(data), np.ascontiguousarray(offsets), out)
     return out
 
 

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError, DefinitionError
 from thalweg.plan.layout import Layout, Pattern
-from thalweg.state import kernels
 from thalweg.state.arena import Arena, Block
 from thalweg.state.columns import FixedValues, fixed_dtype, read, take, to_arrow
 from thalweg.state.index import buckets_for, expected_rows
-from thalweg.state.kernels import EXPIRY, KEYS, NEWEST
+from thalweg.state.kernels import count as kernels
+from thalweg.state.kernels.layout import EXPIRY, FALLING, FIRST_TIME, KEYS, LAST_EXPIRY, NEWEST, SHARES, bounds
 from thalweg.state.keys import plain
 from thalweg.state.slice import ALWAYS, FOREVER, Run, Slice
 
@@ -57,7 +57,7 @@ class StemView:
         r = self.runs
         if len(r) < 4:
             return self
-        near = (r[:, kernels.LAST_EXPIRY] >= newest) & (r[:, kernels.FIRST_TIME] <= expiry)
+        near = (r[:, LAST_EXPIRY] >= newest) & (r[:, FIRST_TIME] <= expiry)
         return self if near.all() else StemView(self.cells, self.links, np.ascontiguousarray(r[near]), self.where)
 
 
@@ -217,7 +217,7 @@ class Stem:
         run.stamp += 1
         run.rows += count
         self.rows += count
-        first, last, unknown = kernels.bounds(cells, ALWAYS, FOREVER)
+        first, last, unknown = bounds(cells, ALWAYS, FOREVER)
         part.first_time, part.last_expiry = min(part.first_time, first), max(part.last_expiry, last)
         part.unknown += unknown
 
@@ -258,13 +258,13 @@ class Stem:
             if entered:
                 self.entries += entered
                 self.hashes += entered * index.hashed
-        table = np.zeros((len(self.runs), kernels.BITS + 2 * self.widest), np.int64)
+        table = np.zeros((len(self.runs), SHARES + 2 * self.widest), np.int64)
         for line, run, index in zip(table, self.runs, indexes, strict=True):
-            line[kernels.FIRST_TIME] = run.first_time
-            line[kernels.LAST_EXPIRY] = run.expiry
+            line[FIRST_TIME] = run.first_time
+            line[LAST_EXPIRY] = run.expiry
             index.describe(line, pattern)
             if self.scattered:
-                line[kernels.FALLING] = 0
+                line[FALLING] = 0
         links = self._links.arrays["links"]
         if self._where is None or self._where[0] is not cells or self._where[1] is not links:
             self._where = (cells, links, (cells.ctypes.data, cells.shape[1], links.ctypes.data))

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from thalweg.contract.batch import Batch
 from thalweg.execute.filters import Filter
-from thalweg.language.calls import Kind
+from thalweg.language.functions import Kind
 from thalweg.plan import Operator, Pipeline, Purpose, Route, Ruster
 from thalweg.plan.ruster import Also
 from thalweg.testing.chance import Chance, Seeded, shuffled, strategy

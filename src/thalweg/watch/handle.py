@@ -9,8 +9,10 @@ from typing import Any
 import pandas as pd
 
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.plan import Change, Event, Reason, Route, Routes
+from thalweg.plan import Change, Event, Pipeline, Reason, Route, Routes
 from thalweg.spark.board import Entry, board
+from thalweg.spark.control import Orders
+from thalweg.spark.history import History
 from thalweg.watch import explain, report, words
 from thalweg.watch.summary import Summary, summarise
 
@@ -46,15 +48,23 @@ class QueryHandle:
     def name(self) -> str:
         return self._entry.name
 
-    def _reports(self) -> list[dict[str, Any]]:
+    @property
+    def _pipeline(self) -> Pipeline:
+        return self._entry.asked.inputs[0].pipeline
+
+    def _history(self) -> History:
         board.catch_up()
         self._entry.collect()
-        with self._entry.lock:
-            return list(self._entry.reports)
+        return self._entry.history
 
     def summary(self) -> Summary:
-        e = self._entry
-        return summarise(e.name, e.policy, e.streaming, e.pipeline.names, e.places, self._reports())
+        asked, history = self._entry.asked, self._history()
+        with self._entry.lock:
+            newest = [r.inputs[0] for r in history.newest("filter")]
+            return summarise(
+                asked.name, asked.policy, asked.streaming, self._pipeline.names, asked.places,
+                history.total("filter", ""), newest, history.batches,
+            )  # fmt: skip
 
     def explain(self) -> Explanation:
         """The routes in force, why, and what they save; prints as text, shows as HTML in notebooks."""
@@ -62,30 +72,32 @@ class QueryHandle:
 
     def plan(self) -> Routes:
         """The plan of the cell that saw most rows in the newest batch."""
-        reports = self._reports()
-        if not reports:
-            return Routes.single(self._entry.pipeline.written)
-        newest = max(reports, key=lambda r: (r["batch"] if r["batch"] is not None else -1, r["tally"]["rows_in"]))
-        classes = newest.get("classes") or [{"label": "", "route": newest["route"]}]
-        return Routes(newest["version"], {c["label"]: Route(tuple(c["route"])) for c in classes})
+        history = self._history()
+        with self._entry.lock:
+            newest = [r.inputs[0] for r in history.newest("filter")]
+        routing = max(newest, key=lambda i: i.rows_in).routing if newest else None
+        if routing is None:
+            return Routes.single(self._pipeline.written)
+        names = self._pipeline.names
+        routes = {c.label: c.route for c in routing.classes} or {"": routing.route}
+        return Routes(routing.version, {label: Route(tuple(map(names.index, r))) for label, r in routes.items()})
 
     def events(self) -> pd.DataFrame:
         """All decisions, in the order they were reported."""
-        rows = [
-            words.row(Event.of(event), r["batch"], r["partition"]) for r in self._reports() for event in r["events"]
-        ]
-        return pd.DataFrame(rows + self._entry.decisions, columns=words.EVENT_COLUMNS)
+        return events(self._entry, self._history())
 
     def stats(self) -> pd.DataFrame:
         """One row for each task and predicate."""
-        names = self._entry.pipeline.names
+        history = self._history()
+        with self._entry.lock:
+            reports = history.reports("filter")
         rows = []
-        for r in self._reports():
-            route, tally = " → ".join(names[i] for i in r["route"]), r["tally"]
-            for i, predicate in enumerate(names):
+        for r in reports:
+            (i,) = r.inputs
+            route, version = (" → ".join(i.routing.route), i.routing.version) if i.routing is not None else ("", 0)
+            for o in i.operators:
                 rows.append(
-                    (r["batch"], r["partition"], predicate, tally["rows_in"], tally["rows_out"], tally["calls"][i],
-                     tally["extra"][i], tally["passed"][i], tally["seconds"][i], route, r["version"])
+                    (r.batch, r.task, o.name, i.rows_in, i.rows_out, o.calls, o.extra, o.rows_out, o.seconds, route, version)
                 )  # fmt: skip
         return pd.DataFrame(rows, columns=STATS_COLUMNS)
 
@@ -94,11 +106,11 @@ class QueryHandle:
 
         Where classes have routes of their own all of them stay, as each worker has them; an order given is for all.
         """
-        pipeline = self._entry.pipeline
+        pipeline = self._pipeline
         if order is None:
             present = self.plan()
             if len(present.routes) > 1:
-                self._entry.control.write(frozen="classes")
+                self._entry.control.order(Orders(frozen=True))
                 self._decided("freeze", present, present)
                 return present
             route = present.route
@@ -111,7 +123,7 @@ class QueryHandle:
                 raise DefinitionError("an order names every adaptive predicate once, guards first",
                                       hint=f"for example {list(pipeline.names)}")  # fmt: skip
         before = self.plan()
-        self._entry.control.write(frozen=list(route))
+        self._entry.control.order(Orders(frozen=True, routes={"": tuple(pipeline.names[k] for k in route)}))
         after = Routes(before.version, {"": route})
         self._decided("freeze", before, after)
         return after
@@ -119,30 +131,36 @@ class QueryHandle:
     def thaw(self) -> None:
         """Let the policy decide again, from what it had learned."""
         plan = self.plan()
-        self._entry.control.write(frozen=None)
+        self._entry.control.order(Orders())
         self._decided("thaw", plan, plan)
 
     def _decided(self, kind: str, before: Routes, after: Routes) -> None:
-        pipeline = self._entry.pipeline
+        pipeline = self._pipeline
         change = Change("routes", pipeline.stream, before.names(pipeline.names), after.names(pipeline.names))
-        event = Event("user", kind, before.version, 0, Reason("asked for"), change)
-        self._entry.decisions.append(words.row(event))
+        self._entry.decided(Event("user", kind, before.version, 0, Reason("asked for"), change))
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write all of it as one HTML page that needs nothing else; by default `<name>.html` in the working folder."""
         return report.write(self, path)
 
     def __repr__(self) -> str:
-        return f"<thalweg query '{self.name}', policy {self._entry.policy}>\n{self.explain()}"
+        return f"<thalweg query '{self.name}', policy {self._entry.asked.policy}>\n{self.explain()}"
 
     def _repr_html_(self) -> str:
         return self.explain()._repr_html_()
 
 
+def events(entry: Entry, history: History) -> pd.DataFrame:
+    """All decisions that are still kept, one a row."""
+    with entry.lock:
+        told = list(history.events)
+    return pd.DataFrame([words.row(t.event, t.batch, t.task) for t in told], columns=words.EVENT_COLUMNS)
+
+
 def query(name: str) -> Any:
     """The handle of a query by its name: a QueryHandle for filters, a JoinHandle for joins."""
     entry = board.entry(name)
-    if isinstance(entry, Entry):
+    if not entry.asked.is_join:
         return QueryHandle(entry)
     from thalweg.watch.joins import JoinHandle
 

@@ -8,12 +8,11 @@ are of one batch each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from thalweg.language.query import Input
-from thalweg.optimize import shares as sharing
+from thalweg.contract.report import InputReport, TaskReport
 from thalweg.profile.prices import RECORDED
-from thalweg.spark.board import JoinEntry
+from thalweg.spark.asked import Asked, AskedInput
+from thalweg.spark.history import History
 from thalweg.watch.classes import Classes
 from thalweg.watch.summary import Summary, class_summary
 from thalweg.watch.summary import summarise as summarise_filters
@@ -91,36 +90,40 @@ class JoinSummary:
         return sum(i.work for i in self.inputs)
 
 
-def summarise(entry: JoinEntry, packs: list[dict[str, Any]], cells: list[dict[str, Any]]) -> JoinSummary:
-    """Add up the reports of all packing tasks, and the newest of each cell."""
-    inputs = tuple(_input(entry, i, packs, cells) for i in entry.query.inputs)
-    results = sum(int(c["stats"]["results"]) for c in cells)
-    return JoinSummary(entry.name, entry.policy, entry.streaming, max(len(cells), 1), results, inputs)
+def summarise(asked: Asked, history: History) -> JoinSummary:
+    """Add up what all packing tasks and cells reported."""
+    cells = history.cells()
+    inputs = tuple(_input(asked, i, history, cells) for i in asked.inputs)
+    made = sum(c.made for c in cells)
+    return JoinSummary(asked.name, asked.policy, asked.streaming, max(len(cells), 1), made, inputs)
 
 
-def _input(entry: JoinEntry, i: Input, packs: list[dict[str, Any]], cells: list[dict[str, Any]]) -> InputSummary:
-    own = [p for p in packs if p["input"] == i.alias]
-    values = [c["stats"]["inputs"][i.alias] for c in cells]
-    came = sum(p["rows"] for p in own) if own else sum(v["rows in"] for v in values)
-    judged = [p for p in own if "filters" in p]
-    filters = filtering(entry, judged) if judged else None
-    routes = [c["routes"][i.alias] for c in cells if c["routes"].get(i.alias)]
+def _input(asked: Asked, i: AskedInput, history: History, cells: list[TaskReport]) -> InputSummary:
+    packed, own = history.total("pack", i.alias), [c.input(i.alias) for c in cells]
+    came = packed.rows_in or sum(v.rows_in for v in own)
+    filters = filtering(asked, packed, packs(history, i.alias)) if packed.operators else None
+    routes = [" → ".join(v.routing.route) for v in own if v.routing is not None and v.routing.route]
     route = max(routes, key=routes.count) if routes else ""
     return InputSummary(
-        i.alias, window(i), i.is_stream, came, sum(c["stats"]["sources"][i.alias]["late"] for c in cells),
-        sum(v["stored"] for v in values), needed(entry, cells, i.alias),
-        sum(v["work"] + v["profiling work"] for v in values), route, filters, classes(cells, i.alias),
+        i.alias, window(i), i.window is not None, came, sum(v.late for v in own), sum(v.stored for v in own),
+        needed(i, cells), sum(v.probe_work for v in own), route, filters, classes(cells, i.alias),
     )  # fmt: skip
 
 
-def classes(cells: list[dict[str, Any]], alias: str) -> Classes | None:
+def packs(history: History, alias: str) -> list[InputReport]:
+    """What the tasks that packed an input reported in the newest batch."""
+    return [i for r in history.newest("pack") for i in r.inputs if i.alias == alias]
+
+
+def classes(cells: list[TaskReport], alias: str) -> Classes | None:
     """Those of an input's tuples, as the busiest cell that has any tells of them."""
-    having = [c for c in cells if alias in c["classes"]]
+    having = [(c.results, i) for c in cells for i in c.inputs if i.alias == alias and i.routing and i.routing.classes]
     if not having:
         return None
-    told = max(having, key=lambda c: int(c["results"]))["classes"][alias]
-    each = [class_summary(c, c["met"], len(told["operators"])) for c in told["each"]]
-    return Classes(each, told["operators"], told["tree"], probes)
+    _, told = max(having, key=lambda found: found[0])
+    assert told.routing is not None
+    names = [o.name for o in told.operators]
+    return Classes([class_summary(c, names) for c in told.routing.classes], names, told.routing.tree, probes)
 
 
 def probes(seconds: float) -> str:
@@ -132,24 +135,21 @@ def probes(seconds: float) -> str:
     return f"{seconds / RECORDED.candidate:.1f} probes"
 
 
-def filtering(entry: JoinEntry, packs: list[dict[str, Any]]) -> Summary:
-    """The Python predicates of one input, over the given reports of its packing tasks."""
-    names = packs[0]["filters"]
-    return summarise_filters(entry.name, entry.policy, entry.streaming, names, dict.fromkeys(names, ""), packs)
+def filtering(asked: Asked, total: InputReport, newest: list[InputReport]) -> Summary:
+    """The Python predicates of one input."""
+    names = [o.name for o in total.operators]
+    return summarise_filters(asked.name, asked.policy, asked.streaming, names, dict.fromkeys(names, ""), total, newest)
 
 
-def needed(entry: JoinEntry, cells: list[dict[str, Any]], alias: str) -> int:
+def needed(i: AskedInput, cells: list[TaskReport]) -> int:
     """Rows of an input that its window still needs, each counted once however many cells have it."""
-    number = [i.alias for i in entry.query.inputs].index(alias)
-    copies = entry.shares.replication(sharing.classes(entry.query)[number]) if entry.shares.sizes else 1
-    total = sum(c["needed"].get(alias, c["stats"]["inputs"][alias]["stored"]) for c in cells)
-    return int(total / copies)
+    return int(sum(c.input(i.alias).needed for c in cells) / i.copies)
 
 
-def window(i: Input) -> str:
-    if not i.is_stream:
-        return "table"
+def window(i: AskedInput) -> str:
     w = i.window
+    if w is None:
+        return "table"
     if w.kind == "range":
         return f"RANGE {w.span / 1e6:g} s"
     if w.kind == "rows":

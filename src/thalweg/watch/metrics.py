@@ -6,6 +6,7 @@ query costs nothing for being watched. Needs the extra `thalweg[metrics]`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from thalweg.errors import ThalwegError
 from thalweg.spark.board import Entry, board
 
 if TYPE_CHECKING:
-    from thalweg.watch.joins import JoinHandle
     from thalweg.watch.summary import Summary
 
 
@@ -75,19 +75,22 @@ class BoardCollector:
         from thalweg.watch.joins import JoinHandle
 
         for name, entry in list(board.entries.items()):
-            handle = QueryHandle(entry) if isinstance(entry, Entry) else JoinHandle(entry)
-            for kind, count in handle.events()["kind"].value_counts().items():
-                events.add_metric([name, str(kind)], int(count))
-            if isinstance(handle, QueryHandle):
-                summary = handle.summary()
+            if entry.asked.is_join:
+                join = JoinHandle(entry).summary()
+                for i in join.inputs:
+                    if i.filters is not None:
+                        self._predicates(i.filters, i.alias, calls, seconds, route)
+                if entry.history.cells():
+                    rows_in.add_metric([name], sum(i.read for i in join.streams))
+                    rows_out.add_metric([name], join.results)
+                    self._inputs(entry, late, work, state, size, route)
+            else:
+                summary = QueryHandle(entry).summary()
                 rows_in.add_metric([name], summary.rows_in)
                 rows_out.add_metric([name], summary.rows_out)
                 self._predicates(summary, "", calls, seconds, route)
-                continue
-            for i in handle.summary().inputs:
-                if i.filters is not None:
-                    self._predicates(i.filters, i.alias, calls, seconds, route)
-            self._join(handle, rows_in, rows_out, late, work, state, size, route)
+            for kind, count in dict(entry.history.kinds).items():
+                events.add_metric([name, kind], count)
         yield from families
 
     @staticmethod
@@ -99,21 +102,14 @@ class BoardCollector:
             route.add_metric([summary.name, alias, order], share)
 
     @staticmethod
-    def _join(
-        handle: JoinHandle, rows_in: Any, rows_out: Any, late: Any, work: Any, state: Any, size: Any, route: Any
-    ) -> None:
-        stats = handle.stats()
-        if not len(stats):
-            return
-        # Counts in reports are totals of their cell: the last of each tells all.
-        last = stats.sort_values("batch", na_position="first").groupby(["cell", "input"]).tail(1)
-        rows_in.add_metric([handle.name], sum(i.read for i in handle.summary().streams))
-        rows_out.add_metric([handle.name], handle.results())
-        for name, rows in last.groupby("input"):
-            labels = [handle.name, str(name)]
-            late.add_metric(labels, int(rows["late"].sum()))
-            work.add_metric(labels, float((rows["work"] + rows["profiling work"]).sum()))
-            state.add_metric(labels, int(rows["stored"].sum()))
-            size.add_metric(labels, int(rows["bytes"].sum()))
-            for order, count in rows[rows["route"] != ""]["route"].value_counts().items():
-                route.add_metric([*labels, str(order)], count / len(rows))
+    def _inputs(entry: Entry, late: Any, work: Any, state: Any, size: Any, route: Any) -> None:
+        cells = entry.history.cells()
+        for alias in (i.alias for i in entry.asked.inputs):
+            own, labels = [c.input(alias) for c in cells], [entry.name, alias]
+            late.add_metric(labels, sum(i.late for i in own))
+            work.add_metric(labels, sum(i.probe_work for i in own))
+            state.add_metric(labels, sum(i.stored for i in own))
+            size.add_metric(labels, sum(i.row_bytes for i in own))
+            orders = Counter(" → ".join(i.routing.route) for i in own if i.routing is not None and i.routing.route)
+            for order, count in orders.items():
+                route.add_metric([*labels, order], count / len(own))

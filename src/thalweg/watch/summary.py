@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from thalweg.contract.report import ClassReport, InputReport
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,6 @@ class Summary:
     predicates: tuple[PredicateSummary, ...]
     in_spark: tuple[tuple[str, str], ...]
     sampled: int
-    reorders: int
     classes: tuple[ClassSummary, ...] = ()
     tree: str = ""
     """How tuples are told apart, as text."""
@@ -87,76 +87,50 @@ def summarise(
     name: str,
     policy: str,
     streaming: bool,
-    names: list[str],
+    names: Sequence[str],
     places: Mapping[str, str],
-    reports: Iterable[dict[str, Any]],
+    total: InputReport,
+    newest: Sequence[InputReport],
+    batches: int = 0,
 ) -> Summary:
-    """Add up reports of tasks."""
-    reports = list(reports)
-    n = len(names)
-    total = {k: [0.0] * n for k in ("calls", "extra", "passed", "tried", "held", "seconds", "written_calls")}
-    rows_in = rows_out = sampled = reorders = 0
-    for report in reports:
-        tally = report["tally"]
-        rows_in += tally["rows_in"]
-        rows_out += tally["rows_out"]
-        sampled += tally["sampled"]
-        reorders += sum(e["change"] is not None for e in report["events"])
-        for key, sums in total.items():
-            for i, value in enumerate(tally[key]):
-                sums[i] += value
-    newest = _newest(reports)
+    """The filters of one input: `total` over the query's life, `newest` of each task of the newest batch."""
     predicates = []
-    for i, predicate in enumerate(names):
-        calls, extra = int(total["calls"][i]), int(total["extra"][i])
-        if total["tried"][i]:
-            rate: float | None = total["held"][i] / total["tried"][i]
+    for predicate in names:
+        met = total.operator(predicate)
+        if met.tried:
+            rate: float | None = met.held / met.tried
         else:
-            rate = total["passed"][i] / (calls - extra) if calls > extra else None
+            rate = met.rows_out / met.rows_in if met.rows_in > 0 else None
         written: float | None = None
         if policy == "written":
-            written = calls
-        elif sampled:
-            written = total["written_calls"][i] / sampled * rows_in
-        cost = total["seconds"][i] / calls if calls else None
-        predicates.append(PredicateSummary(predicate, places.get(predicate, ""), calls, extra, rate, cost, written))
-    busiest = max(newest, key=lambda r: int(r["tally"]["rows_in"]), default=None)
+            written = met.calls
+        elif total.sampled:
+            written = met.written / total.sampled * total.rows_in
+        cost = met.seconds / met.calls if met.calls else None
+        place = places.get(predicate, "")
+        predicates.append(PredicateSummary(predicate, place, met.calls, met.extra, rate, cost, written))
+    busiest = max((i for i in newest if i.routing is not None), key=lambda i: i.rows_in, default=None)
+    routing = busiest.routing if busiest is not None else None
     return Summary(
-        name, policy, streaming, len({r["batch"] for r in reports}), rows_in, rows_out,
-        _routes(newest, names), busiest["why"] if busiest else "not run yet", busiest["to_change"] if busiest else "",
-        tuple(predicates), tuple((p, w) for p, w in places.items() if p not in names), sampled, reorders,
-        _classes(busiest, n), busiest.get("tree", "") if busiest else "",
+        name, policy, streaming, batches, total.rows_in, total.rows_out, _routes(newest),
+        str(routing.why) if routing else "not run yet", str(routing.to_change or "") if routing else "", tuple(predicates),
+        tuple((p, w) for p, w in places.items() if p not in names), total.sampled,
+        tuple(class_summary(c, names) for c in routing.classes) if routing else (), routing.tree if routing else "",
     )  # fmt: skip
 
 
-def _classes(report: dict[str, Any] | None, predicates: int) -> tuple[ClassSummary, ...]:
-    if report is None:
-        return ()
-    met = report["tally"].get("classes", {})
-    return tuple(class_summary(c, met.get(c["label"]), predicates) for c in report.get("classes", []))
+def class_summary(c: ClassReport, names: Sequence[str]) -> ClassSummary:
+    route = tuple(names.index(n) for n in c.route)
+    return ClassSummary(c.label, c.share, route, c.estimate, c.rows, c.came, c.left)
 
 
-def class_summary(told: Mapping[str, Any], met: Sequence[int] | None, operators: int) -> ClassSummary:
-    """A class as a worker told of it, with what its tuples met: as `execute.counts.ByClass`, None for nothing."""
-    counts = met or [0] * (2 * operators + 1)
-    came, left = tuple(counts[1 : 1 + operators]), tuple(counts[1 + operators :])
-    return ClassSummary(told["label"], told["share"], tuple(told["route"]), told["estimate"], counts[0], came, left)
-
-
-def _newest(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of the last micro-batch, or of the last job."""
-    batches = [r["batch"] for r in reports if r["batch"] is not None]
-    if batches:
-        return [r for r in reports if r["batch"] == max(batches)]
-    last = max((r.get("heard", 0) for r in reports), default=0)
-    return [r for r in reports if r.get("heard", 0) == last]
-
-
-def _routes(reports: list[dict[str, Any]], names: list[str]) -> tuple[tuple[str, float], ...]:
+def _routes(inputs: Sequence[InputReport]) -> tuple[tuple[str, float], ...]:
     rows: dict[str, float] = {}
-    for r in reports:
-        for order, share in [(c["route"], c["share"]) for c in r.get("classes", [])] or [(r["route"], 1.0)]:
-            route = " → ".join(names[i] for i in order)
-            rows[route] = rows.get(route, 0.0) + share * r["tally"]["rows_in"]
+    for i in inputs:
+        if i.routing is None:
+            continue
+        for order, share in [(c.route, c.share) for c in i.routing.classes] or [(i.routing.route, 1.0)]:
+            route = " → ".join(order)
+            rows[route] = rows.get(route, 0.0) + share * i.rows_in
     whole = sum(rows.values())
     return tuple((route, n / whole) for route, n in sorted(rows.items(), key=lambda item: -item[1])) if whole else ()

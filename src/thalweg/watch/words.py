@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from thalweg.plan import Event
+from thalweg.plan import Change, Event
 from thalweg.plan.layout import Layout
 
 EVENT_COLUMNS = [
@@ -23,22 +23,26 @@ def routed(routes: Mapping[str, tuple[str, ...]]) -> str:
     return "; ".join(f"{label}: {order}" if label else order for label, order in orders.items())
 
 
-def valued(value: Any) -> str:
-    """One side of a change."""
-    if value is None:
-        return ""
-    if isinstance(value, Layout):
-        width = max([len(value.bits), *(1 + max(p, default=0) for p in value.patterns or ())])
-        return value.named([f"key {k + 1}" for k in range(width)])
-    return routed(value) if isinstance(value, Mapping) else str(value)
+def sides(change: Change | None) -> tuple[str, str]:
+    """What was, and what is now."""
+    if change is None:
+        return "", ""
+
+    def side(value: Any) -> str:
+        if isinstance(value, Layout):
+            return value.named(change.attributes)
+        return "" if value is None else routed(value) if isinstance(value, Mapping) else str(value)
+
+    return side(change.before), side(change.after)
 
 
 def row(event: Event, batch: int | None = None, partition: int | None = None) -> dict[str, Any]:
     """An event as a row of `events()`."""
     change = event.change
+    before, after = sides(change)
     return {
         "batch": batch, "partition": partition, "by": event.by, "kind": event.kind, "version": event.version,
         "tuples": event.tuples, "where": "" if change is None else change.where,
-        "before": "" if change is None else valued(change.before), "after": "" if change is None else valued(change.after),
+        "before": before, "after": after,
         "why": str(event.why), "cost_before": event.cost_before, "cost_after": event.cost_after,
     }  # fmt: skip

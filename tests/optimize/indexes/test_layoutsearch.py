@@ -17,7 +17,7 @@ from thalweg.profile.patterns.evenness import FINE, agreement, mixed, shares
 from thalweg.profile.patterns.patterns import attributes_of
 from thalweg.profile.patterns.sria import Sria
 from thalweg.profile.prices import Prices
-from thalweg.state import kernels
+from thalweg.state.kernels import count as kernels
 
 PAPER = Prices(hash=0.01, candidate=1.0, bucket=0.0)
 TABLE_2 = {0b100: 4, 0b010: 10, 0b001: 10, 0b110: 4, 0b101: 16, 0b011: 10, 0b111: 46}

@@ -5,13 +5,14 @@ Each has a NumPy twin in the tests. The work at a stem is that of `join`; `drive
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import float64, int8, int16, int32, int64, njit, types
 from numpy.typing import NDArray
 
-from thalweg.state.kernels import AT_STEP, ROWS_IN, ROWS_OUT, WORK, join
+from thalweg.execute.kernels.join import AT_STEP, ROOM, ROWS_IN, ROWS_OUT, TABLES, WORK, Room, Tables, join
+from thalweg.state.kernels.layout import CUBE, MATRIX, VECTOR
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
@@ -28,11 +29,8 @@ WAVED: Final = 2
 """Fates of a row at a place of its route: dropped, let pass, or not tried and let pass."""
 
 _fates = int8[::1]
-_matrix = int64[:, ::1]
-_cube = int64[:, :, ::1]
-_vector = int64[::1]
 _read_ids = types.Array(int32, 1, "C", readonly=True)
-_sorted = types.Tuple((_vector, _vector))  # type: ignore[no-untyped-call]
+_sorted = types.Tuple((VECTOR, VECTOR))  # type: ignore[no-untyped-call]
 
 
 @njit(_sorted(_read_ids, int64), cache=True, nogil=True)
@@ -50,7 +48,7 @@ def by_route(ids: Ids, routes: int) -> tuple[Ints, Ints]:
     return order, ends
 
 
-@njit(_sorted(_vector, _read_ids, _matrix, int64, int64), cache=True, nogil=True)
+@njit(_sorted(VECTOR, _read_ids, MATRIX, int64, int64), cache=True, nogil=True)
 def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -> tuple[Ints, Ints]:
     """Rows in the order of the operator that their route has at a place, and where each operator begins and ends; rows
     whose route has none there (-1) come last."""
@@ -69,7 +67,7 @@ def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -
     return order, ends
 
 
-@njit((_vector, _fates, _read_ids, _matrix, int64, _vector, _cube, int16[::1]), cache=True, nogil=True)
+@njit((VECTOR, _fates, _read_ids, MATRIX, int64, VECTOR, CUBE, int16[::1]), cache=True, nogil=True)
 def tally(
     rows: Ints, fates: NDArray[np.int8], ids: Ids, operators: Ints, place: int, weights: Ints, counts: Ints,
     dropped: NDArray[np.int16],
@@ -95,14 +93,24 @@ def tally(
             counts[route, op, ROWS_OUT] += weight
 
 
-@njit(
-    int64(_matrix, _vector, _vector, _matrix, _matrix, _matrix, _matrix, _matrix, _vector, _vector, _matrix, _cube, _cube, _matrix,
-          _matrix, _matrix, int64, float64),
-    cache=True, nogil=True,
-)  # fmt: skip
+class Progress(NamedTuple):
+    """How far a drive is."""
+
+    place: Ints
+    bounds: Ints
+    """Where the rows of each route begin and end in what was written."""
+    cursors: Ints
+    """Where the join of each route stands."""
+    tallies: Ints
+    """What each step has met."""
+
+
+PROGRESS = types.NamedTuple((VECTOR, VECTOR, MATRIX, MATRIX), Progress)  # type: ignore[no-untyped-call]
+
+
+@njit(int64(MATRIX, VECTOR, VECTOR, TABLES, ROOM, MATRIX, PROGRESS, int64, float64), cache=True, nogil=True)
 def drive(
-    partial: Ints, ends: Ints, firsts: Ints, steps: Ints, runs: Ints, pairs: Ints, adds: Ints, out: Ints, bounds: Ints,
-    place: Ints, cursors: Ints, blocks: Ints, candidates: Ints, living: Ints, stack: Ints, tallies: Ints, trust: int,
+    partial: Ints, ends: Ints, firsts: Ints, tables: Tables, buffers: Room, out: Ints, progress: Progress, trust: int,
     limit: float,
 ) -> int:  # fmt: skip
     """Take the rows of all routes through their stems, route by route: rows `ends[r]` to `ends[r + 1]` through steps
@@ -111,6 +119,8 @@ def drive(
     Returns the rows written; those of route r are `bounds[r]` to `bounds[r + 1]`. Done once `place[AT_ROUTE]` is the
     number of routes; until then `out` was full.
     """
+    steps, runs, pairs, adds = tables
+    place, bounds, cursors, tallies = progress
     routes, room, written = ends.shape[0] - 1, out.shape[0], 0
     route = place[AT_ROUTE]
     bounds[: route + 1] = 0
@@ -120,11 +130,11 @@ def drive(
             if written == room:
                 break
             if place[UNDER_WAY] == 0:
-                stack[:, :] = 0
+                buffers.stack[:, :] = 0
                 place[UNDER_WAY] = 1
             written += join(
-                partial[ends[route] : ends[route + 1]], steps[first:last], runs, pairs, adds, out[written:],
-                cursors[route], blocks, candidates, living, stack, tallies[first:last], trust, limit,
+                partial[ends[route] : ends[route + 1]], Tables(steps[first:last], runs, pairs, adds), buffers,
+                out[written:], cursors[route], tallies[first:last], trust, limit,
             )  # fmt: skip
             if cursors[route, AT_STEP] >= 0:
                 break

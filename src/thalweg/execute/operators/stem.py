@@ -14,13 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.execute.arrival import Arrival
+from thalweg.execute.kernels import join as kernels
 from thalweg.execute.kernels import routes
 from thalweg.execute.operators.residual import Residuals
 from thalweg.execute.routetable import Layer
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Column
 from thalweg.plan.layout import Pattern
-from thalweg.state import kernels
 from thalweg.state.columns import take
 from thalweg.state.stem import Stem, StemView
 
@@ -132,11 +132,12 @@ class Passage:
     def go_on(self) -> Ints:
         """What comes out of the layer, until the buffer is full. The buffer is used again by the next call."""
         room, layer = self._room, self._layer
+        tables = kernels.Tables(self._lines, self._runs, layer.pairs, layer.adds)
+        buffers = kernels.Room(room.blocks, room.candidates, room.living, room.stack)
+        progress = routes.Progress(self._place, self.bounds, self.cursors, self.tallies)
         written = routes.drive(
-            self._partial, self._ends, layer.firsts, self._lines, self._runs, layer.pairs, layer.adds, room.out,
-            self.bounds, self._place, self.cursors, room.blocks, room.candidates, room.living, room.stack, self.tallies,
-            self._trust, self._limit,
-        )  # fmt: skip
+            self._partial, self._ends, layer.firsts, tables, buffers, room.out, progress, self._trust, self._limit
+        )
         return room.out[:written]
 
     @property

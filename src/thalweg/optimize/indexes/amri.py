@@ -186,7 +186,7 @@ class Amri:
         migration = "all" if first else self.migration
         self._chosen.add(stem)
         moved = migrate.to_move(migration, known.slices, new, workload, windows)
-        change = Change("layouts", stem, old, new, before, after, moved)
+        change = Change("layouts", stem, old, new, before, after, moved, tuple(known.names))
         self._tell(change, workload, known)
         return change
 

@@ -161,7 +161,9 @@ class ChaosTuner:
             self._version += 1
             why = "a throw of the dice; {moved} of {slices} slices move"
             facts = {"moved": len(moved), "slices": len(known.slices)}
-            change = Change("layouts", stem, plan.layouts.get(stem), layout, slices=moved)
+            change = Change(
+                "layouts", stem, plan.layouts.get(stem), layout, slices=moved, attributes=tuple(known.names)
+            )
             self._events.append(Event(self.name, "index", self._version, self.requests, Reason(why, facts), change))
             return change
         return None

@@ -1,7 +1,7 @@
-"""Where in the user's own text: a span of characters, shown as its line with carets beneath.
+"""A place in the user's own text: a span of characters, shown as its line with carets beneath.
 
-Everything cut out of the text or moved by the binder keeps the positions it was written at, so an error always points
-at what the user typed.
+Parsing and binding keep the positions at which everything was written, so an error always points at what the user
+typed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Span:
 
 
 def underline(text: str, span: Span) -> str:
-    """The line of a span with carets beneath it; of a span over several lines, its first.
+    """The line of a span with carets beneath it; if the span covers several lines, the first.
 
     >>> print(underline("SELECT *\\nFROM flight f", Span(14, 20)))
     line 2, column 6
@@ -66,5 +66,5 @@ def _width(character: str) -> int:
 
 
 def misread(text: str, span: Span | None, message: str, hint: str | None = None) -> QueryError:
-    """The error for one place of the text; without a span, for the text as a whole."""
+    """The error for one place in the text; without a span, for the text as a whole."""
     return QueryError(message, hint=hint, where=underline(text, span) if span else None)

@@ -1,7 +1,7 @@
 """What Spark would call an output column that has no alias.
 
 Spark names an expression by printing it: operators in parentheses, columns without their table, texts without quotes,
-functions in lower case. Best effort: where there is no rule for an expression, its own text in that manner is its name.
+functions in lower case. Best effort: an expression without a rule is named by its own text, without quotes.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ class _Unnamed(Exception):
     """No rule for this node."""
 
 
-def spark_name(node: exp.Expr, written: Callable[[exp.Expr], str], plain: Callable[[exp.Column], str]) -> str:
-    """The name of an expression; `written` gives a node's own text without quotes, `plain` a column's name."""
+def spark_name(node: exp.Expr, written: Callable[[exp.Expr], str]) -> str:
+    """The name of an expression; `written` gives a node's own text without quotes."""
     top = node.unnest()
+    printer = _Printer(written)
     if isinstance(top, exp.Cast | exp.TryCast) and isinstance(top.this.unnest(), exp.Column):
-        return plain(top.this.unnest())
+        return printer.name(top.this)
     try:
-        return _Printer(written, plain).name(node)
+        return printer.name(node)
     except _Unnamed:
         return written(node)
 
 
 class _Printer:
-    def __init__(self, written: Callable[[exp.Expr], str], plain: Callable[[exp.Column], str]) -> None:
+    def __init__(self, written: Callable[[exp.Expr], str]) -> None:
         self.written = written
-        self.plain = plain
 
     def name(self, node: exp.Expr) -> str:
         if isinstance(node, exp.Paren):
             return self.name(node.this)
         if isinstance(node, exp.Column):
-            return self.plain(node)
+            return str(node.parts[-1].name)  # as the query writes it, not as its source does
         if isinstance(node, exp.Literal):
             return str(node.this)
         if isinstance(node, exp.Null):
@@ -103,6 +103,6 @@ class _Printer:
             raise _Unnamed
         arguments = [c for c in node.iter_expressions() if not isinstance(c, exp.Var)]
         if own.count(",") != max(0, len(arguments) - 1):
-            # sqlglot read the arguments in its own way, or they have commas themselves.
+            # sqlglot rearranged the arguments, or they have commas themselves.
             return called.lower() + parenthesis + own.partition("(")[2]
         return f"{called.lower()}({', '.join(self.name(a) for a in arguments)})"

@@ -1,8 +1,8 @@
-"""Can a piece of SQL raise? What can't may be moved before a Python predicate without making new errors.
+"""Can a piece of SQL raise? If not, it may move before a Python predicate without causing new errors.
 
-Under Spark's ANSI mode casts, arithmetic, look-ups and functions can raise on some rows. The answer is conservative:
-True unless the text is made only of comparisons between values of one family, LIKE, IN, BETWEEN, IS NULL and a few
-total string functions.
+In Spark's ANSI mode casts, arithmetic, look-ups and functions can raise on some rows. The answer is conservative: True
+unless the text consists only of comparisons between values of one family, LIKE, IN, BETWEEN, IS NULL and a few total
+string functions.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-TOTAL: tuple[type[exp.Expr], ...] = (exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.StartsWith, exp.EndsWith)
+_TOTAL = (exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.StartsWith, exp.EndsWith)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
 
 
 def may_raise(sql: str, families: Mapping[str, str]) -> bool:
-    """Whether evaluating the text could raise on some row. `families` gives each column's: number, string, other names.
+    """Whether evaluating the text could raise on some row. `families`: each column is a number, string, ...
 
     >>> may_raise("dst LIKE '10.%' AND size > 100", {"dst": "string", "size": "number"})
     False
@@ -63,7 +63,7 @@ def _same_family(nodes: list[exp.Expr], families: Mapping[str, str]) -> bool:
 
 
 def _family(node: exp.Expr, families: Mapping[str, str]) -> str | None:
-    """number, string, boolean, another type's name, null; None where it is not known to be harmless."""
+    """number, string, boolean, another type's name, or null; None if it is not known to be harmless."""
     if isinstance(node, exp.Paren):
         return _family(node.this, families)
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
@@ -76,6 +76,6 @@ def _family(node: exp.Expr, families: Mapping[str, str]) -> str | None:
         return "boolean"
     if isinstance(node, exp.Column):
         return None if node.table else families.get(node.name.lower())
-    if isinstance(node, TOTAL) and all(_family(c, families) == "string" for c in node.iter_expressions()):
+    if isinstance(node, _TOTAL) and all(_family(c, families) == "string" for c in node.iter_expressions()):
         return "number" if isinstance(node, exp.Length) else "string"
     return None

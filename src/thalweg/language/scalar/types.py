@@ -1,7 +1,7 @@
-"""Which types can be compared, and in which type: Spark's ANSI rules, over Arrow types.
+"""Which types can be compared, and in which type: Spark's ANSI rules over Arrow types.
 
-Invariant: where `common` gives a type, comparing in it gives what Spark gives; where Spark's answer depends on the
-session (time zone) or can lose digits, it gives None and the comparison is left to Spark.
+Invariant: if `common` gives a type, comparing in that type gives Spark's answer. If Spark's answer depends on the
+session (time zone) or can lose digits, `common` gives None and the comparison is left to Spark.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pt
 
+BOOL, INT32, INT64, DOUBLE, TEXT = pa.bool_(), pa.int32(), pa.int64(), pa.float64(), pa.string()
+MICROSECONDS = pa.duration("us")
+MAX_PRECISION = 38
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 """Decimal digits that Spark reserves for each integer."""
 _UNITS = ("s", "ms", "us", "ns")
-MAX_PRECISION = 38
 
 
 def logical(type: pa.DataType) -> pa.DataType:
-    """The type as Spark would see it: encodings and widths that Spark does not have are folded away.
+    """The type as Spark would see it, without encodings and widths that Spark does not have.
 
     >>> logical(pa.dictionary(pa.int32(), pa.large_string()))
     DataType(string)
@@ -55,36 +57,29 @@ def is_plain_time(type: pa.DataType) -> bool:
     return bool(pt.is_timestamp(type) and type.tz is None)
 
 
+def only_spark(type: pa.DataType) -> bool:
+    """Whether values of this type are left to Spark."""
+    return bool(pt.is_nested(type) or pt.is_time(type) or pt.is_decimal256(type) or pt.is_interval(type))
+
+
 def family(type: pa.DataType) -> str:
-    """What kind of values these are, in words for an error; types of one family can be compared."""
-    if pt.is_null(type):
-        return "null"
-    if is_numeric(type):
-        return "number"
-    if pt.is_date(type) or pt.is_timestamp(type):
-        return "time"
-    for name, test in _FAMILIES:
-        if test(type):
-            return name
-    return str(type)
+    """The kind of values in words, for an error. Types of one family can be compared."""
+    return next((name for name, test in _FAMILIES if test(type)), str(type))
 
 
 _FAMILIES = (
-    ("text", pt.is_string),
-    ("bytes", pt.is_binary),
-    ("boolean", pt.is_boolean),
-    ("interval", pt.is_duration),
-)
+    ("null", pt.is_null), ("number", is_numeric), ("time", pt.is_date), ("time", pt.is_timestamp),
+    ("text", pt.is_string), ("bytes", pt.is_binary), ("boolean", pt.is_boolean), ("interval", pt.is_duration),
+)  # fmt: skip
 
 
 def comparable(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether values of the two types can be compared at all without a cast."""
-    kinds = {family(a), family(b)} - {"null"}
-    return len(kinds) < 2
+    """Whether values of the two types can be compared without a cast."""
+    return len({family(a), family(b)} - {"null"}) < 2
 
 
 def common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type in which Spark compares two types, where nothing but the values decides; else None.
+    """The type in which Spark compares two types, if the values alone decide; else None.
 
     >>> common(pa.int32(), pa.int64())
     DataType(int64)
@@ -99,15 +94,11 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return b if pt.is_null(a) else a
     if is_numeric(a) and is_numeric(b):
         return _numeric(a, b)
-    if pt.is_timestamp(a) and pt.is_timestamp(b) and a.tz == b.tz:
+    if (pt.is_timestamp(a) and pt.is_timestamp(b) and a.tz == b.tz) or (pt.is_duration(a) and pt.is_duration(b)):
         return a if _UNITS.index(a.unit) > _UNITS.index(b.unit) else b
     if pt.is_date(a) and is_plain_time(b):
         return b
-    if pt.is_date(b) and is_plain_time(a):
-        return a
-    if pt.is_duration(a) and pt.is_duration(b):
-        return a if _UNITS.index(a.unit) > _UNITS.index(b.unit) else b
-    return None
+    return a if pt.is_date(b) and is_plain_time(a) else None
 
 
 def _numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -131,7 +122,7 @@ def as_decimal(type: pa.DataType) -> pa.Decimal128Type | None:
 
 
 def lossless(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether different values stay different when taken to the target type, so that equality is transitive in it."""
+    """Whether different values stay different in the target type, so that equality is transitive there."""
     if source == target or pt.is_null(source):
         return True
     if pt.is_floating(target):

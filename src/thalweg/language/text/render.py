@@ -1,17 +1,14 @@
-"""A bound query as text: what was understood, and who evaluates each predicate.
-
-Used by explain and by the tests, which compare it line by line.
-"""
+"""A bound query as text: what was understood, and who evaluates each predicate. The tests compare it line by line."""
 
 from __future__ import annotations
 
-from thalweg.language.parse import quoted
+from thalweg.language.durations import UNITS
 from thalweg.language.query import Filter, Query, Residual, Window
-from thalweg.language.windows import UNITS
+from thalweg.language.text.quoting import quoted
 
 
 def rendered(query: Query) -> str:
-    """All of a query but its functions' code."""
+    """A query, without the code of its functions."""
     lines = [
         f"input {i.alias}: {'stream' if i.is_stream else 'table'} {i.source}{' ' * i.is_stream}"
         f"{window_text(i.window) if i.is_stream else ''}"

@@ -1,0 +1,111 @@
+"""Comparisons, BETWEEN, IN and isnan: both sides are taken to their common type first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.types as pt
+from sqlglot import exp
+
+from thalweg.language.scalar.comparison import Compare, In, IsNan, NullSafeEqual
+from thalweg.language.scalar.compile.casts import dated
+from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rule, Rules
+from thalweg.language.scalar.compile.logic import balanced
+from thalweg.language.scalar.expression import Constant, Expression
+from thalweg.language.scalar.logic import And, Not, Or
+from thalweg.language.scalar.types import BOOL, common, comparable, family, is_decimal, only_spark
+
+_PREDICATES = (exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
+
+
+def pair(to: Compiler, node: exp.Expr, left: exp.Expr, right: exp.Expr) -> tuple[Expression, Expression]:
+    """Both sides of a comparison in their common type."""
+    if isinstance(left, _PREDICATES) or isinstance(right, _PREDICATES):
+        raise OnlySpark(node)  # without parentheses, Spark reads a = b IN (c) as (a = b) IN (c); sqlglot does not
+    if to.calls(left) and not to.calls(right):
+        b = to.value(right)
+        a = to.value(left, BOOL if pt.is_boolean(b.type) else None)
+    else:
+        a = to.value(left)
+        b = to.value(right, BOOL if pt.is_boolean(a.type) else None)
+    a, b = dated(a, b), dated(b, a)
+    if not comparable(a.type, b.type) and to.inputs(left) and to.inputs(right):
+        if len(to.inputs(node)) > 1:
+            raise to.names.error(
+                node, f"a {family(a.type)} can't be compared with a {family(b.type)}",
+                f"left is {a.type}, right is {b.type}: CAST one of them",
+            )  # fmt: skip
+        raise OnlySpark(node)
+    shared = common(a.type, b.type)
+    if shared is None or only_spark(shared):
+        raise OnlySpark(node)
+    return to.cast(left, a, shared), to.cast(right, b, shared)
+
+
+def compared(to: Compiler, op: Any, node: exp.Expr, this: exp.Expr, other: exp.Expr) -> Expression:
+    left, right = pair(to, node, this, other)
+    if pt.is_null(left.type):
+        return Constant(BOOL, None)  # both sides are NULL: there is no type to compare in
+    return Compare(BOOL, op, left, right)
+
+
+def _within_bigint(to: Compiler, node: exp.Expr, *sides: exp.Expr) -> None:
+    """Beside a literal out of bigint's range, Spark gives true or false even for NULL: leave that to it."""
+    for side in sides:
+        side = side.unnest()
+        if isinstance(side, exp.Literal | exp.Neg) and side.find(exp.Column) is None:
+            found = to.value(side)
+            if isinstance(found, Constant) and is_decimal(found.type) and not -(2**63) <= found.value < 2**63:
+                raise OnlySpark(node)
+
+
+def _same(op: str) -> Rule:
+    return lambda to, node: compared(to, op, node, node.this, node.expression)
+
+
+def _ordered(op: str) -> Rule:
+    def rule(to: Compiler, node: exp.Expr) -> Expression:
+        _within_bigint(to, node, node.this, node.expression)
+        return compared(to, op, node, node.this, node.expression)
+
+    return rule
+
+
+def _null_safe(to: Compiler, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expression:
+    left, right = pair(to, node, node.this, node.expression)
+    return Constant(BOOL, True) if pt.is_null(left.type) else NullSafeEqual(BOOL, left, right)
+
+
+def _between(to: Compiler, node: exp.Between) -> Expression:
+    if node.args.get("symmetric"):
+        raise OnlySpark(node)
+    low, high = node.args["low"], node.args["high"]
+    _within_bigint(to, node, node.this, low, high)
+    above, below = compared(to, ">=", node, node.this, low), compared(to, "<=", node, node.this, high)
+    return And(BOOL, above, below)
+
+
+def _in(to: Compiler, node: exp.In) -> Expression:
+    if not node.expressions or node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+        raise OnlySpark(node)
+    of = to.value(node.this)
+    of, *options = to.alike(node, [of, *(dated(to.value(e), of) for e in node.expressions)])
+    exact = pt.is_integer(of.type) or pt.is_string(of.type) or pt.is_date(of.type)
+    if exact and all(isinstance(o, Constant) for o in options):
+        return In(BOOL, of, tuple(o.value for o in options if isinstance(o, Constant)))
+    return balanced(Or, [Compare(BOOL, "=", of, option) for option in options])
+
+
+def _isnan(to: Compiler, node: exp.IsNan) -> Expression:
+    of = to.number(node.this)
+    if not pt.is_floating(of.type):
+        raise OnlySpark(node)
+    return IsNan(BOOL, of)
+
+
+RULES: Rules = {
+    exp.EQ: _same("="), exp.NEQ: _same("<>"),
+    exp.LT: _ordered("<"), exp.LTE: _ordered("<="), exp.GT: _ordered(">"), exp.GTE: _ordered(">="),
+    exp.NullSafeEQ: _null_safe, exp.NullSafeNEQ: lambda to, node: Not(BOOL, _null_safe(to, node)),
+    exp.Between: _between, exp.In: _in, exp.IsNan: _isnan,
+}  # fmt: skip

@@ -1,0 +1,91 @@
+"""SQL text to tokens: Spark's dialect, with double quotes around names (its doubleQuotedIdentifiers).
+
+A token knows which characters it was read from. Everything after this step works on tokens, so comments, texts and
+quoted names can't be mistaken for words of the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from thalweg.errors import QueryError
+from thalweg.language.text.escapes import unescaped
+from thalweg.language.text.underline import Span, misread
+
+
+class CqlText(Spark):
+    """Spark's dialect with double quotes around names and '' inside texts, as Spark 4 reads them."""
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES: ClassVar[list[Any]] = ["'"]
+        IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
+        RAW_STRINGS: ClassVar[list[Any]] = [("r'", "'"), ("R'", "'")]
+
+
+def tokenized(text: str) -> list[Token]:
+    """The tokens of a single query, with the values of its texts as Spark reads them."""
+    try:
+        tokens = CqlText().tokenize(text)
+    except (TokenError, RecursionError, ValueError, OverflowError) as error:
+        raise _untokenized(text, error) from None
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    for i, token in enumerate(tokens):
+        if token.token_type == TokenType.SEMICOLON:
+            raise misread(text, span_of(token), "one query at a time", "leave out everything after the semicolon")
+        if token.token_type == TokenType.STRING and text[token.start] == "'":
+            value = unescaped(text[token.start + 1 : token.end])
+            tokens[i] = Token(TokenType.STRING, value, token.line, token.col, token.start, token.end, token.comments)
+    return tokens
+
+
+def _untokenized(text: str, error: Exception) -> QueryError:
+    """Most often a quote that is never closed: point at the last one opened."""
+    opened: int | None = None
+    quote = ""
+    i = 0
+    while i < len(text):
+        c = text[i]
+        if quote:
+            if c == "\\" and quote == "'":
+                i += 1
+            elif c == quote:
+                quote = ""
+        elif text.startswith("--", i):
+            i = (text + "\n").index("\n", i)
+        elif c in "'\"`":
+            quote, opened = c, i
+        i += 1
+    if quote and opened is not None:
+        return misread(text, Span(opened, opened + 1), f"the quote {quote} is never closed")
+    return QueryError("the text can't be split into words", hint=str(error).splitlines()[0] if str(error) else None)
+
+
+def span_of(*tokens: Token) -> Span:
+    return Span(tokens[0].start, tokens[-1].end + 1)
+
+
+def is_word(token: Token, *words: str) -> bool:
+    """Whether an unquoted token is one of the words, in any case."""
+    return token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING) and token.text.upper() in words
+
+
+def nesting(token: Token) -> int:
+    """How a token changes the depth of parentheses."""
+    return (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+
+
+def closing(tokens: Sequence[Token], opening: int) -> int | None:
+    """The position of the parenthesis that closes the one at `opening`."""
+    depth = 0
+    for k in range(opening, len(tokens)):
+        depth += nesting(tokens[k])
+        if depth == 0:
+            return k
+    return None

@@ -1,0 +1,122 @@
+"""What the tasks of one query reported: exact totals for good, single reports while there is room.
+
+Totals grow with the number of inputs, operators and cells, never with time. Reports and events are kept newest first to
+stay, up to a number of bytes, so a query that runs for months holds as much memory as one that runs for an hour.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from thalweg.contract.report import HeavyReport, InputReport, Stage, TaskReport
+from thalweg.plan import Event
+
+REPORT_BYTES = 16 << 20
+"""JSON text of the reports that are kept; in memory they take about three times as much."""
+EVENTS = 10_000
+HEAVY_VALUES = 64
+"""Values of a join key whose counts are kept; a report names the three most frequent of its sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A decision, with the batch and the task that reported it; the driver's own have neither."""
+
+    batch: int | None
+    task: int | None
+    event: Event
+
+
+class History:
+    """Adds up reports. Not thread-safe: its entry on the board holds a lock."""
+
+    def __init__(self) -> None:
+        self.events: deque[Told] = deque(maxlen=EVENTS)
+        self.kinds: Counter[str] = Counter()
+        """How often each kind of decision was taken."""
+        self.batches = 0
+        """Micro-batches."""
+        self.heard = 0
+        """Reports so far."""
+        self.sent: tuple[int, ...] = ()
+        """Rows sent to each cell."""
+        self.heavy: dict[str, HeavyReport] = {}
+        self._reports: deque[tuple[int, TaskReport]] = deque()
+        self._bytes = 0
+        self._totals: dict[tuple[Stage, str], InputReport] = {}
+        self._cells: dict[int, TaskReport] = {}
+        self._jobs: dict[Stage, list[TaskReport]] = {}
+        self._batch: int | None = None
+
+    def add(self, texts: Iterable[str]) -> list[TaskReport]:
+        """Take in the reports that came together: those of one stage of one micro-batch or batch job."""
+        taken = []
+        for text in texts:
+            self.heard += 1
+            report = self._summed(replace(TaskReport.of(json.loads(text)), heard=self.heard))
+            if report.batch is not None and report.batch != self._batch:
+                self.batches += 1
+                self._batch = report.batch
+            taken.append(report)
+            for event in report.events:
+                self.tell(Told(report.batch, report.task, event))
+            self._keep(len(text), report)
+        if taken:
+            self._jobs[taken[0].stage] = taken
+        return taken
+
+    def tell(self, told: Told) -> None:
+        self.events.append(told)
+        self.kinds[told.event.kind] += 1
+
+    def reports(self, *stages: Stage, since: int = 0) -> list[TaskReport]:
+        """Reports of these stages that are still kept, after the one heard as number `since`."""
+        return [r for _, r in self._reports if r.heard > since and r.stage in stages]
+
+    def total(self, stage: Stage, alias: str) -> InputReport:
+        """All tasks of a stage added up: counts of the whole life of the query, the rest as the newest has it."""
+        return self._totals.get((stage, alias), InputReport(alias))
+
+    def cells(self) -> list[TaskReport]:
+        """The newest report of each cell. Its counts are totals."""
+        return list(self._cells.values())
+
+    def newest(self, stage: Stage) -> list[TaskReport]:
+        """Reports of the newest micro-batch, or of the newest job."""
+        kept = self.reports(stage)
+        batches = [r.batch for r in kept if r.batch is not None]
+        return [r for r in kept if r.batch == max(batches)] if batches else self._jobs.get(stage, [])
+
+    def _summed(self, report: TaskReport) -> TaskReport:
+        """Add a report to the totals; that of a cell comes back with its totals in it."""
+        if report.stage != "cell":
+            for i in report.inputs:
+                before = self._totals.get((report.stage, i.alias))
+                self._totals[report.stage, i.alias] = i if before is None else before.plus(i)
+            self._add_packed(report)
+            return report
+        before_it = self._cells.get(report.task)
+        if not report.since_start and before_it is not None:
+            inputs = tuple(before_it.input(i.alias).plus(i) for i in report.inputs)
+            report = replace(report, inputs=inputs, made=before_it.made + report.made)
+        self._cells[report.task] = report
+        return report
+
+    def _add_packed(self, report: TaskReport) -> None:
+        if report.sent:
+            self.sent = tuple(a + b for a, b in zip(self.sent or [0] * len(report.sent), report.sent, strict=True))
+        for h in report.heavy:
+            before = self.heavy.get(h.column)
+            counts = Counter(dict(before.values if before is not None else ()))
+            counts.update(dict(h.values))
+            sampled = h.sampled + (before.sampled if before is not None else 0)
+            self.heavy[h.column] = replace(h, sampled=sampled, values=tuple(counts.most_common(HEAVY_VALUES)))
+
+    def _keep(self, size: int, report: TaskReport) -> None:
+        self._reports.append((size, replace(report, learned=None)))
+        self._bytes += size
+        while self._bytes > REPORT_BYTES:
+            self._bytes -= self._reports.popleft()[0]

@@ -1,0 +1,18 @@
+"""Which task of which micro-batch this code runs in."""
+
+from __future__ import annotations
+
+from pyspark import TaskContext
+
+
+def batch_number() -> int | None:
+    """The micro-batch this task belongs to; None in a batch job."""
+    task = TaskContext.get()
+    number = task.getLocalProperty("streaming.sql.batchId") if task else None
+    return int(number) if number is not None else None
+
+
+def partition() -> int:
+    """The task's number within its stage; 0 outside Spark."""
+    task = TaskContext.get()
+    return task.partitionId() if task else 0

@@ -1,0 +1,1 @@
+"""Compiled loops over stored rows: arrays in, arrays out."""

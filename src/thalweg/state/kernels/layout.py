@@ -1,0 +1,94 @@
+"""How kernels see rows: the columns of stored rows, partial results and runs.
+
+A partial result is one row of int64: newest time, first expiry, a value per key class, a row number per input. A stored
+row is one row of `cells`: time, expiry (not before it), key values. A run's line says where its index lies and which
+rows a probe can find there. Invariant: a candidate is accepted iff all shared keys are equal and newest time <= first
+expiry, so colliding buckets cost time, never correctness.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import int32, int64, njit, types, uint8
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Links = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+
+CUBE = int64[:, :, ::1]
+MATRIX = int64[:, ::1]
+VECTOR = int64[::1]
+LINKS = int32[::1]
+# Buffers that came in a message must not be written to, and NumPy says so of arrays over them.
+READ_BYTES = types.Array(uint8, 1, "C", readonly=True)
+READ_VECTOR = types.Array(int64, 1, "C", readonly=True)
+
+NEWEST: Final = 0
+"""Column of a partial result or stored row: the newest time in it."""
+EXPIRY: Final = 1
+"""Column: the last moment at which all of it is still inside its windows."""
+KEYS: Final = 2
+"""First column of key values."""
+
+# Columns of a run's line in the table of runs that a probe gets.
+START: Final = 0
+"""The arena's row from which the index counts."""
+HEAD: Final = 1
+"""Where the bucket heads begin in the links."""
+NEXT: Final = 2
+"""Where the chains begin."""
+KIND: Final = 3
+"""HASH, SOME or BITS."""
+MASK: Final = 4
+"""Buckets less one."""
+WILD: Final = 5
+"""BITS: the bits of the attributes that the probe does not know."""
+FIRST_TIME: Final = 6
+LAST_EXPIRY: Final = 7
+FALLING: Final = 8
+"""1 where expiries only fall along a chain, so that a walk ends at the first candidate that has expired."""
+HASHED: Final = 9
+"""Attributes of a probe that are hashed."""
+SHARES: Final = 10
+"""First of the pairs (bits, place) of each attribute that the probe knows; SOME: the first is 1 where it is hashed."""
+
+HASH: Final = 0
+"""Kind of index: a hash of all attributes that the probe knows."""
+SOME: Final = 1
+"""Kind: a hash of some of them."""
+BITS: Final = 2
+"""Kind: bit addresses, some bits of each attribute (AMRI, section 4.1)."""
+
+
+@njit((READ_VECTOR, READ_VECTOR, MATRIX, VECTOR, int64, MATRIX), cache=True, nogil=True)
+def lay_out(times: Ints, expiries: Ints, codes: Ints, columns: Ints, number: int, partial: Ints) -> None:
+    """Write tuples as partial results of one tuple each: `codes[k]` to `columns[k]`, row numbers to `number`."""
+    for row in range(partial.shape[0]):
+        partial[row, NEWEST], partial[row, EXPIRY], partial[row, number] = times[row], expiries[row], row
+        for k in range(columns.shape[0]):
+            partial[row, columns[k]] = codes[k, row]
+
+
+@njit(MATRIX(MATRIX, VECTOR), cache=True, nogil=True)
+def narrowed(rows: Ints, columns: Ints) -> Ints:
+    """Some columns."""
+    out = np.empty((rows.shape[0], columns.shape[0]), np.int64)
+    for row in range(rows.shape[0]):
+        for k in range(columns.shape[0]):
+            out[row, k] = rows[row, columns[k]]
+    return out
+
+
+@njit(types.UniTuple(int64, 3)(MATRIX, int64, int64), cache=True, nogil=True)  # type: ignore[no-untyped-call]
+def bounds(cells: Ints, always: int, forever: int) -> tuple[int, int, int]:
+    """The first time, the last expiry that is known, and how many are not."""
+    first, last, unknown = forever, always, 0
+    for row in range(cells.shape[0]):
+        first = min(first, cells[row, NEWEST])
+        known = cells[row, EXPIRY] < forever
+        unknown += not known
+        last = max(last, cells[row, EXPIRY]) if known else last
+    return first, last, unknown

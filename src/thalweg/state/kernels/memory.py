@@ -1,0 +1,74 @@
+"""Memory by address: what Numba has no word for. A list of arrays of any length is nothing that it compiles well, so
+kernels get the arrays of several stems by their addresses; whoever calls them holds the arrays meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import int64, njit, types
+from numba.extending import intrinsic
+
+
+def _loads(bits: int) -> Any:
+    """Reads the integer of so many bits at an address: a list of arrays of any length is nothing that Numba compiles well."""
+
+    def load(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            loaded = builder.load(builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer()))
+            return loaded if bits == 64 else builder.sext(loaded, ir.IntType(64))
+
+        return int64(int64), generate
+
+    return intrinsic(load)
+
+
+def _stores(context: Any, address: Any, value: Any) -> Any:
+    """Writes an integer to an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(int64, int64), generate
+
+
+def _copies(context: Any, target: Any, source: Any) -> Any:
+    """Copies two integers from one address to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target, source = (builder.inttoptr(a, ir.VectorType(ir.IntType(64), 2).as_pointer()) for a in arguments)
+        builder.store(builder.load(source, align=8), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(int64, int64), generate
+
+
+def _ask_for(context: Any, address: Any) -> Any:
+    """Asks the memory for what is at an address and does not wait for it. Any address will do."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
+        read, near, data = number(0), number(3), number(1)
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), read, near, data])
+        return context.get_dummy_value()
+
+    return types.void(int64), generate
+
+
+load64 = _loads(64)
+load32 = _loads(32)
+store64: Any = intrinsic(_stores)
+copy_two: Any = intrinsic(_copies)
+prefetch: Any = intrinsic(_ask_for)
+
+
+@njit(inline="always")
+def copy(target: int, source: int, width: int) -> None:
+    """Copy a row of so many integers. By address: indices of an array may be negative, and would be asked about each time."""
+    for c in range(0, width - 1, 2):
+        copy_two(target + 8 * c, source + 8 * c)
+    if width & 1:
+        store64(target + 8 * (width - 1), load64(source + 8 * (width - 1)))
