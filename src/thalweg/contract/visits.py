@@ -88,20 +88,6 @@ class Journey:
     begun: NDArray[np.int64] | None = None
     """Rows of each route, without those recalled. Always there if the ruster has several routes."""
 
-    @property
-    def left(self) -> tuple[NDArray[np.int64], ...] | None:
-        """Positions in the batch of the rows that left each visited operator, in the order of `visits`. Only for a ruster of
-        one route that asked for a trace."""
-        if self.dropped is None or self.ruster.ids is not None:
-            return None
-        rows = np.arange(len(self.dropped)) if self.ruster.rows is None else self.ruster.rows
-        gone = np.zeros(len(rows), np.bool_)
-        left = []
-        for visit in self.visits:
-            gone |= self.dropped == visit.operator
-            left.append(rows[~gone])
-        return tuple(left)
-
     def by_route(self) -> Iterator[tuple[Route, str, int, tuple[Visit, ...]]]:
         """Each route with its class, its rows and its visits; seconds are shared out by work."""
         ruster = self.ruster

@@ -205,11 +205,13 @@ def test_a_trace_is_the_same_from_the_fabric_and_from_the_simulation():
         ruster = Ruster(chosen, Route((2, 0, 1)), trace=True)
         _, visits = fabric.filter(Batch(pa.record_batch({"row": np.arange(500)})), [ruster])
         real, simulated = visits.journeys[0], travel(bits, np.ones(3), ruster)
-        assert real.left is not None
-        assert simulated.left is not None
-        assert [a.tolist() for a in real.left] == [b.tolist() for b in simulated.left]
-        assert [len(a) for a in real.left] == [v.rows_out for v in real.visits]
-    assert travel(bits, np.ones(3), Ruster(None, Route((0, 1, 2)))).left is None
+        assert real.dropped is not None
+        assert simulated.dropped is not None
+        assert real.dropped.tolist() == simulated.dropped.tolist()
+        assert [int((real.dropped == v.operator).sum()) for v in real.visits] == [
+            v.rows_in - v.rows_out for v in real.visits
+        ]
+    assert travel(bits, np.ones(3), Ruster(None, Route((0, 1, 2)))).dropped is None
 
 
 def corners(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
