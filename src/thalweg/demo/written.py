@@ -19,7 +19,7 @@ from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
 from thalweg.optimize import shares as sharing
-from thalweg.spark.cell import CellTask
+from thalweg.spark.celltask import CellTask
 from thalweg.spark.pack import split
 from thalweg.state.stem import write_ipc
 from thalweg.state.times import Clock, tick_of
@@ -38,7 +38,8 @@ def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "wri
     shape = Shape(query, prefiltered=True, leave=True)
     tick = tick_of([i.spec for i in query.streams])
     content = {a: write_ipc(t.select(shape.read(shape.number[a]))) for a, t in static.items()}
-    engines = [CellTask(query, policy, 7, shares, content, {}, "written").engine() for _ in range(shares.cells)]
+    task = CellTask(query, policy, 7, shares, {}, "written")
+    engines = [task.engine(content.items()) for _ in range(shares.cells)]
     for k in range(year.batches):
         arrived: list[dict[str, pa.Table]] = [{} for _ in engines]
         newest: dict[str, int] = {}

@@ -1,10 +1,12 @@
 """A cell on Spark: packed rows of one key in, packed results out, slices in the state store.
 
-State is a map from part names (slices, waiting tuples, one record with the learned plan and all counts) to bytes; a
+State is a map from part names (slices, waiting rows, one record with the learned plan and all counts, tables) to bytes; a
 part is written only if it changed. Lateness is judged by the watermark that earlier batches left in the state, so a
-replayed batch judges alike. A worker keeps the engine of the last batch in memory as a cache: every write of the state
-carries a stamp that no other write has, and the engine is used only if the state has the stamp that it left there. So
-a failed, repeated or speculative task, and a query that was started anew, falls back to the state store.
+replayed batch judges the same. Tables come as the operator's initial state: Spark reads them in the first batch, they
+are committed together with it, and a restart finds them as they were. A worker keeps the engine of the last batch in
+memory as a cache: every write of the state carries a stamp that no other write has, and the engine is used only if the
+state has the stamp that it left there. So a failed, repeated or speculative task, and a restarted query, fall back to
+the state store.
 """
 
 from __future__ import annotations
@@ -24,8 +26,7 @@ from thalweg.contract.report import TaskReport
 from thalweg.engine.engine import Engine
 from thalweg.engine.report import of_engine
 from thalweg.errors import CheckpointError
-from thalweg.language.query import Query
-from thalweg.plan.shares import Shares
+from thalweg.spark.celltask import CellTask
 from thalweg.spark.obey import obey
 from thalweg.spark.pack import NOTHING
 from thalweg.spark.stopwatch import Stopwatch
@@ -34,52 +35,10 @@ from thalweg.state.stem import read_ipc, write_ipc
 
 RECORD = "thalweg"
 """The part with the stamp of the last write and the query's fingerprint."""
+TABLE = "table/"
+"""How the names of parts that hold tables begin. They are written once and no part of the engine's snapshot."""
 CHUNK = 1 << 16
 """Rows of a result blob, about."""
-
-
-@dataclass(frozen=True)
-class CellTask:
-    """What a cell runs. Tables travel with the task, cut to the columns that the query reads."""
-
-    query: Query
-    policy: str
-    seed: int
-    shares: Shares
-    tables: Mapping[str, bytes]
-    idle: Mapping[str, int]
-    """Microseconds of the others' time after which a silent stream no longer holds back eviction, by alias."""
-    token: str
-    """Of this definition of the query: what workers keep in memory belongs to it alone."""
-    control: str = ""
-    """Where orders from the driver are found, and under what name."""
-    key: str = ""
-    index: str = "hash"
-    """A layout that stays, or an index tuner by name."""
-
-    def engine(self) -> Engine:
-        tables = {alias: read_ipc(content) for alias, content in self.tables.items()}
-        return Engine(
-            self.query,
-            policy=self.policy,
-            seed=self.seed,
-            tables=tables,
-            output="columns",
-            prefiltered=True,
-            leave=True,
-            index=self.index,
-            idle=self.idle,
-        )
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        """What must not change under a checkpoint, by name."""
-        inputs = {
-            i.alias: f"{i.source} {i.window} {i.spec.schema.to_string()} {i.spec.time}" for i in self.query.inputs
-        }
-        keys = "; ".join(" = ".join(map(str, k.columns)) for k in self.query.block.keys)
-        return {"query text": self.query.text, "number of cells": str(self.shares.cells), "join keys": keys,
-                "shares": str(self.shares.sizes)} | {f"input '{a}'": v for a, v in inputs.items()}  # fmt: skip
 
 
 @dataclass
@@ -158,17 +117,27 @@ class Cell:
         )
         yield None, json.dumps(told.record())
 
+    def keep_table(self, row: Row) -> None:
+        """Store a packed part of a table, before the first batch."""
+        self._parts.updateValue((f"{TABLE}{row.input}/{row.part}",), (bytes(row.blob),))
+
     def _open(self, owner: tuple[str, int]) -> tuple[Warm, str]:
         warm = _warm.pop(owner, None)
-        own = self._parts.getValue((RECORD,)) if self._parts.exists() else None
-        if own is None:
+        if not self._parts.exists():
             return Warm(self.task.engine(), {}), "new"
-        kept = json.loads(bytes(own[0]))
-        self._check(kept["fingerprint"])
-        if warm is not None and warm.stamp == kept["stamp"]:
-            return warm, "warm"
+        own = self._parts.getValue((RECORD,))
+        if own is not None:
+            kept = json.loads(bytes(own[0]))
+            self._check(kept["fingerprint"])
+            if warm is not None and warm.stamp == kept["stamp"]:
+                return warm, "warm"
         contents = {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != RECORD}
-        engine = self.task.engine()
+        tables = {name: contents.pop(name) for name in sorted(contents) if name.startswith(TABLE)}
+        engine = self.task.engine(
+            (name.removeprefix(TABLE).rpartition("/")[0], content) for name, content in tables.items()
+        )
+        if own is None:
+            return Warm(engine, {}), "new"
         engine.restore(contents)
         return Warm(engine, {k: (_digest(v), len(v)) for k, v in contents.items()}), "state"
 

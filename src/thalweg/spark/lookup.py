@@ -1,10 +1,14 @@
 """One stream with filters and tables: each task joins its own rows; no shuffle, no state.
 
-A worker keeps the engine, with the tables it indexed and the routes it learned, for the next task.
+Tables are read when the query runs, not while it is being defined: Spark broadcasts them to the tasks, as it does for
+its own joins of a stream with a static DataFrame. Rows travel as blobs so that a table comes once per task, on the row
+that heads it. A worker keeps the engine, with the tables it indexed and the routes it learned, for the next task; the
+tables' digest says whether it still fits.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,16 +21,46 @@ from pyspark.sql.types import StructType
 from thalweg.contract.report import TaskReport
 from thalweg.engine.engine import Engine
 from thalweg.engine.report import of_engine
-from thalweg.spark.cell import CellTask
+from thalweg.errors import DefinitionError
+from thalweg.spark.celltask import CellTask
 from thalweg.spark.obey import obey
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number
+from thalweg.state.stem import read_ipc, write_ipc
 
+BLOBS = pa.schema([("first", pa.bool_()), ("blob", pa.binary())])
+BLOBS_DDL = "first boolean, blob binary"
+MOST_BYTES = 256 << 20
+"""A table that is broadcast to every task: Spark's workers have to hold it, and its index, beside their rows."""
+ENGINES = 16
+"""Engines that a worker keeps; the least recently used goes first."""
 Batches = Iterator[pa.RecordBatch]
 
-_engines: dict[str, Engine] = {}
-KEPT = 16
-"""Engines that a worker keeps, least recently used first to go."""
+_engines: dict[tuple[str, bytes], Engine] = {}
+
+
+def wrapper(table: str = "") -> Callable[[Batches], Batches]:
+    """Turns rows into blobs, one a batch. Those of a stream are headed by a row for the tables to join."""
+
+    def run(batches: Batches) -> Batches:
+        size, headed = 0, bool(table)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if not headed:
+                headed = True
+                yield pa.RecordBatch.from_pylist([{"first": True, "blob": None}], BLOBS)
+            content = write_ipc(pa.Table.from_batches([batch]))
+            size += len(content)
+            if table and size > MOST_BYTES:
+                raise DefinitionError(
+                    f"table '{table}' has over {MOST_BYTES >> 20} MB in the columns that the query reads",
+                    hint="filter it, select fewer columns, or join it with Spark",
+                )
+            yield pa.RecordBatch.from_pylist([{"first": False, "blob": content}], BLOBS)
+        settle()
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -38,36 +72,46 @@ class LookupTask:
     schema: StructType
 
     def run(self, batches: Batches) -> Batches:
+        """Results, and last a row with the report."""
         schema = to_arrow_schema(self.schema, timezone="UTC")
-        key = self.cell.token
-        kept = _engines.pop(key, None)
-        engine = kept if kept is not None else self.cell.engine()
-        before = {i.alias: i for i in of_engine(engine)} if kept is not None else {}
+        rows = (row for batch in batches for row in batch.to_pylist())
+        head = next(rows, None)
+        if head is None:
+            return
+        key, engine, warm = self._open(head.get("tables") or [])
+        before = {i.alias: i for i in of_engine(engine)} if warm else {}
         events = obey(engine, self.cell.control, self.cell.key, self.cell.policy)
-        rows = results = 0
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            rows += batch.num_rows
-            table = engine.push(self.alias, batch)
-            results += table.num_rows
-            for part in table.cast(schema).to_batches():
+        results = 0
+        for row in rows:
+            found = engine.push(self.alias, read_ipc(row["blob"]))
+            results += found.num_rows
+            for part in found.cast(schema).to_batches():
                 yield _with_stats(part, None)
-        if rows:
-            told = TaskReport(
-                "cell",
-                batch_number(),
-                0,
-                tuple(i.minus(before[i.alias]) if before else i for i in of_engine(engine)),
-                results=results,
-                made=results,
-                events=(*engine.events(), *events),
-                loaded="new" if kept is None else "warm",
-            )
-            yield _told(schema, json.dumps(told.record()))
+        told = TaskReport(
+            "cell",
+            batch_number(),
+            0,
+            tuple(i.minus(before[i.alias]) if before else i for i in of_engine(engine)),
+            results=results,
+            made=results,
+            events=(*engine.events(), *events),
+            loaded="warm" if warm else "new",
+        )
+        yield _told(schema, json.dumps(told.record()))
         _engines[key] = engine
-        while len(_engines) > KEPT:
+        while len(_engines) > ENGINES:
             del _engines[next(iter(_engines))]
+
+    def _open(self, tables: list[dict[str, Any]]) -> tuple[tuple[str, bytes], Engine, bool]:
+        """The engine for these tables, and whether this worker had it."""
+        blobs = sorted((t["input"], t["blob"]) for t in tables)
+        digest = hashlib.blake2b(digest_size=16)
+        for alias, content in blobs:
+            digest.update(alias.encode())
+            digest.update(content)
+        key = (self.cell.token, digest.digest())
+        kept = _engines.pop(key, None)
+        return key, kept if kept is not None else self.cell.engine(blobs), kept is not None
 
 
 def _with_stats(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:

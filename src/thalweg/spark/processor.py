@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from thalweg.spark.settle import settle
 
 if TYPE_CHECKING:
-    from thalweg.spark.cell import CellTask
+    from thalweg.spark.celltask import CellTask
 
 OUT_DDL = "blob binary, stats string"
 
@@ -29,6 +29,11 @@ class CellProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._parts = handle.getMapState("parts", "name string", "content binary")
+
+    def handleInitialState(self, key: Any, initialState: Row, timerValues: Any) -> None:  # type: ignore[override]
+        from thalweg.spark.cell import Cell
+
+        Cell(cloudpickle.loads(self._task), self._parts).keep_table(initialState)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # type: ignore[override]
         from thalweg.spark.cell import Cell

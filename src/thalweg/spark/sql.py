@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, GroupedData, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
@@ -32,20 +32,19 @@ from thalweg.optimize.indexes.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
 from thalweg.spark.asked import Asked, AskedInput, Cut
 from thalweg.spark.board import METRIC, Entry, board
-from thalweg.spark.cell import CellTask, batch_cell
+from thalweg.spark.cell import batch_cell
+from thalweg.spark.celltask import CellTask
 from thalweg.spark.control import CONF, Control, default_folder
-from thalweg.spark.lookup import LookupTask, looker
+from thalweg.spark.lookup import BLOBS_DDL, LookupTask, looker, wrapper
 from thalweg.spark.pack import PACKED_DDL, PackTask, packer
 from thalweg.spark.processor import OUT_DDL, CellProcessor
 from thalweg.spark.unpack import unpack
-from thalweg.state.stem import write_ipc
 from thalweg.state.times import tick_of
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
 DELAY = "spark.watermarkDelayMs"
-LARGE_TABLE = 256 << 20
 
 
 def sql(
@@ -163,66 +162,67 @@ class _Build:
         columns = self.shape.read(self.shape.number[alias])
         return df.select(*[F.col(f"`{c}`") for c in columns] or [F.lit(True).alias("row")])
 
-    def _tables(self) -> dict[str, bytes]:
-        """Static inputs of a streaming query: read once, they travel with the tasks."""
-        tables = {}
-        for i in self.query.inputs:
-            if not i.is_stream:
-                content = write_ipc(self._prepared(i.alias).toArrow())
-                if len(content) > LARGE_TABLE:
-                    raise DefinitionError(
-                        f"table '{i.alias}' has {len(content) >> 20} MB in the columns that the query reads",
-                        hint="filter it, select fewer columns, or join it with Spark after the streams are joined",
-                    )
-                tables[i.alias] = content
-        return tables
-
-    def _cell_query(self, packed: set[str]) -> Query:
+    def _cell_query(self) -> Query:
         """The query without the filters that packing has applied."""
-        done = {a for a in packed if not self.query.input(a).window.ordered}
+        done = {i.alias for i in self.query.inputs if not i.window.ordered}
         left = tuple(f for f in self.query.block.filters if f.input not in done)
         return replace(self.query, block=replace(self.query.block, filters=left))
 
     # The two ways to run
 
     def join(self) -> DataFrame:
-        sent = [i.alias for i in self.query.inputs if i.is_stream or not self.streaming]
-        routed = self._cell_query(set(sent))
+        routed = self._cell_query()
         entry = self._register(routed, cells=True)
-        packs = []
-        for alias in sent:
-            pack = PackTask(self.query, alias, self.tick, self.shares, self.policy, self.seed, self.control, self.key)
-            packs.append(self._prepared(alias).mapInArrow(packer(pack), PACKED_DDL))
-        packed = self._observed(reduce(DataFrame.unionByName, packs), "pack", entry)
-        tables = self._tables() if self.streaming else {}
-        idle = {
-            a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None
-        }  # fmt: skip
-        task = CellTask(routed, self.policy, self.seed, self.shares, tables, idle, self.token,
-                        self.control, self.key, self.index)  # fmt: skip
-        grouped = packed.groupBy("key")
+        sent = [i.alias for i in self.query.inputs if i.is_stream or not self.streaming]
+        grouped = self._observed(self._packed(sent), "pack", entry).groupBy("key")
+        idle = {a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None}
+        task = self._cell_task(routed, self.shares, idle)
         if self.streaming:
             self._use_rocksdb()
-            cells = grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none")
+            cells = grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none", self._tables())
         else:
             cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
         results = self._observed(cells, "cell", entry)
         flat = self._flat()
         return self._selected(results.mapInArrow(unpack(to_arrow_schema(flat, timezone="UTC")), flat))
 
+    def _packed(self, aliases: Sequence[str]) -> DataFrame:
+        """The rows of these inputs, filtered and cut into one blob for each cell."""
+        packs = []
+        for alias in aliases:
+            pack = PackTask(self.query, alias, self.tick, self.shares, self.policy, self.seed, self.control, self.key)
+            packs.append(self._prepared(alias).mapInArrow(packer(pack), PACKED_DDL))
+        return reduce(DataFrame.unionByName, packs)
+
+    def _tables(self) -> GroupedData | None:
+        """Tables of a streaming join, as the cells' initial state: Spark reads them when the first batch runs."""
+        tables = [i.alias for i in self.query.inputs if not i.is_stream]
+        if not tables:
+            return None
+        return self._packed(tables).where("blob IS NOT NULL").drop("stats").groupBy("key")
+
     def lookup(self) -> DataFrame:
         """One stream, tables: every task joins its own rows."""
         entry = self._register(self.query, cells=False)
         (stream,) = self.query.streams
+        rows = self._prepared(stream.alias).mapInArrow(wrapper(), BLOBS_DDL)
+        contents = [
+            self._prepared(i.alias).mapInArrow(wrapper(i.alias), BLOBS_DDL).withColumn("input", F.lit(i.alias))
+            for i in self.query.inputs
+            if not i.is_stream
+        ]
+        if contents:
+            each = F.collect_list(F.struct("input", "blob")).alias("tables")
+            # Cached, so that a table is read once and not for each micro-batch.
+            tables = reduce(DataFrame.unionByName, contents).agg(each).withColumn("first", F.lit(True)).cache()
+            rows = rows.join(F.broadcast(tables), "first", "left")
         flat = self._flat()
-        cell = CellTask(
-            self.query, self.policy, self.seed, Shares(()), self._tables(), {}, self.token, self.control, self.key,
-            self.index,
-        )  # fmt: skip
-        task = LookupTask(cell, stream.alias, flat)
+        task = LookupTask(self._cell_task(self.query, Shares(()), {}), stream.alias, flat)
         out = StructType([*flat.fields, StructField("stats", StringType())])
-        looked = self._prepared(stream.alias).mapInArrow(looker(task), out)
-        return self._selected(self._observed(looked, "cell", entry))
+        return self._selected(self._observed(rows.mapInArrow(looker(task), out), "cell", entry))
+
+    def _cell_task(self, query: Query, shares: Shares, idle: Mapping[str, int]) -> CellTask:
+        return CellTask(query, self.policy, self.seed, shares, idle, self.token, self.control, self.key, self.index)
 
     def _register(self, routed: Query, *, cells: bool) -> Entry:
         """Put the query on the board; `routed` is what the cells see of it."""

@@ -1,0 +1,62 @@
+"""What a cell runs: the query, who chooses its routes and layouts, and how to know its state again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from thalweg.engine.engine import Engine
+from thalweg.language.query import Query
+from thalweg.plan.shares import Shares
+from thalweg.state.stem import read_ipc
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """Travels to the workers. Tables do not: they are read when the query runs."""
+
+    query: Query
+    policy: str
+    seed: int
+    shares: Shares
+    idle: Mapping[str, int]
+    """Microseconds of the others' time after which a silent stream no longer holds back eviction, by alias."""
+    token: str
+    """Of this definition of the query: what workers keep in memory belongs to it alone."""
+    control: str = ""
+    """Where orders from the driver are found, and under what name."""
+    key: str = ""
+    index: str = "hash"
+    """A layout that stays, or an index tuner by name."""
+
+    def engine(self, blobs: Iterable[tuple[str, bytes]] = ()) -> Engine:
+        """A fresh engine with the tables in these blobs; a table without any is empty."""
+        empty = {i.alias: i.spec.schema.empty_table() for i in self.query.inputs if not i.is_stream}
+        parts: dict[str, list[pa.Table]] = {}
+        for alias, content in blobs:
+            parts.setdefault(alias, []).append(read_ipc(content))
+        tables = empty | {alias: pa.concat_tables(own) for alias, own in parts.items()}
+        return Engine(
+            self.query,
+            policy=self.policy,
+            seed=self.seed,
+            tables=tables,
+            output="columns",
+            prefiltered=True,
+            leave=True,
+            index=self.index,
+            idle=self.idle,
+        )
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What must not change under a checkpoint, by name."""
+        inputs = {
+            f"input '{i.alias}'": f"{i.source} {i.window} {i.spec.schema.to_string()} {i.spec.time}"
+            for i in self.query.inputs
+        }
+        keys = "; ".join(" = ".join(map(str, k.columns)) for k in self.query.block.keys)
+        shape = {"number of cells": str(self.shares.cells), "join keys": keys, "shares": str(self.shares.sizes)}
+        return {"query text": self.query.text} | shape | inputs

@@ -1,0 +1,160 @@
+"""Packing and cells without a cluster: the tasks themselves on micro-batches, against DuckDB.
+
+Batches are replayed from the state before them, and cells move to workers that know only the state store.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+from tests.spark import joinshapes
+from tests.spark.joinshapes import NAMES, SCHEMA, SHAPES
+
+from thalweg.contract.report import TaskReport
+from thalweg.errors import CheckpointError
+from thalweg.language.bind import bind
+from thalweg.language.query import Query, Source
+from thalweg.optimize import shares as sharing
+from thalweg.spark.cell import Cell
+from thalweg.spark.celltask import CellTask
+from thalweg.spark.pack import PackTask
+from thalweg.state.stem import read_ipc
+
+LATENESS = 3_000_000
+
+
+class Store:
+    """A cell's state, as Spark's MapState has it."""
+
+    def __init__(self, parts: dict[str, bytes] | None = None) -> None:
+        self.parts = dict(parts or {})
+
+    def exists(self) -> bool:
+        return bool(self.parts)
+
+    def getValue(self, key: tuple[str]) -> tuple[bytes] | None:
+        return (self.parts[key[0]],) if key[0] in self.parts else None
+
+    def iterator(self) -> Iterator[tuple[tuple[str], tuple[bytes]]]:
+        return iter([((k,), (v,)) for k, v in self.parts.items()])
+
+    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:
+        self.parts[key[0]] = value[0]
+
+    def removeKey(self, key: tuple[str]) -> None:
+        del self.parts[key[0]]
+
+
+@dataclass
+class Cluster:
+    """Runs a query's micro-batches as Spark would: pack every input, then every cell on its rows and state."""
+
+    query: Query
+    sources: dict[str, str]
+    cells: int
+    policy: str
+    draw: random.Random
+    folder: str
+    stores: dict[int, Store] = field(default_factory=dict)
+    results: list[tuple] = field(default_factory=list)
+    reports: list[TaskReport] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shares, _ = sharing.for_query(self.query, self.cells)
+        routed = replace(self.query, block=replace(self.query.block, filters=()))
+        self.task = CellTask(routed, self.policy, 1, self.shares, {}, uuid.uuid4().hex, self.folder, "q")
+
+    def pack(self, alias: str, table: pa.Table, parts: int = 2) -> list[Row]:
+        task = PackTask(self.query, alias, "us", self.shares, self.policy, 1, self.folder, "q")
+        for f in self.query.block.filters:  # what Spark does before packing
+            if f.input == alias and not f.functions:
+                table = table.filter(f.evaluate({c: table[c].combine_chunks() for c in f.columns}))
+        size = max(len(table) // parts, 1)
+        rows = []
+        for n, start in enumerate(range(0, len(table), size)):
+            for packed in task.run(iter(table.slice(start, size).combine_chunks().to_batches())):
+                rows += [Row(**(r | {"part": n})) for r in packed.to_pylist() if r["stats"] is None]
+        return rows
+
+    def start(self, tables: dict[str, pa.Table]) -> None:
+        for alias, table in tables.items():
+            for row in self.pack(alias, table):
+                if row.blob is not None:
+                    Cell(self.task, self.stores.setdefault(row.key, Store())).keep_table(row)
+
+    def batch(self, streams: dict[str, pa.Table]) -> None:
+        if self.draw.random() < 0.3:  # restarted, or in a new worker
+            self.task = replace(self.task, token=uuid.uuid4().hex)
+        rows = [r for alias, source in self.sources.items() for r in self.pack(alias, streams[source])]
+        for key in {r.key for r in rows}:
+            store = self.stores.setdefault(key, Store())
+            own, before = [r for r in rows if r.key == key], Store(store.parts)
+            found = self.run(key, own, store)
+            if self.draw.random() < 0.3:  # the batch failed after the cell was done
+                self.stores[key] = before
+                assert sorted(self.run(key, own, before), key=repr) == sorted(found, key=repr)
+            self.results += found
+
+    def run(self, key: int, rows: list[Row], store: Store) -> list[tuple]:
+        *blobs, (_, told) = Cell(self.task, store).run(key, rows)
+        self.reports.append(TaskReport.of(json.loads(told)))
+        return [tuple(r.values()) for blob, _ in blobs for r in read_ipc(blob).to_pylist()]
+
+
+def cluster(name: str, cells: int, policy: str, folder: str, seed: int) -> Cluster:
+    shape = SHAPES[name]
+    sources = {s: Source(SCHEMA, time="ts", lateness=LATENESS) for s in shape.streams}
+    functions = {"odd": joinshapes.odd} if "odd(" in shape.ours else {}
+    tables = {"names": Source(NAMES.schema)} if shape.table else {}
+    bound = bind(shape.ours, sources | tables, functions)
+    named = tuple(replace(i, source=i.alias) for i in bound.inputs)
+    streams = {i.alias: i.source for i in bound.inputs if i.is_stream}
+    query = replace(bound, block=replace(bound.block, inputs=named))
+    return Cluster(query, streams, cells, policy, random.Random(seed), folder)
+
+
+def run(name: str, cells: int, policy: str, folder, seed: int = 0) -> Cluster:
+    made = cluster(name, cells, policy, str(folder), seed)
+    if SHAPES[name].table:
+        made.start({"t": NAMES})
+    order = random.Random(f"{name}{cells}{seed}")
+    tables = {}
+    for stream in SHAPES[name].streams:
+        rows = joinshapes.table(stream)
+        late = [t.as_py().timestamp() + order.uniform(0, 2) for t in rows["ts"]]
+        tables[stream] = rows.take(sorted(range(len(rows)), key=late.__getitem__))
+    for k in range(0, 400, 80):
+        made.batch({s: t.slice(k, 80) for s, t in tables.items()})
+    end = [{"id": 10**6, "ts": joinshapes.EPOCH + joinshapes.timedelta(days=1)}]
+    made.batch(dict.fromkeys(tables, pa.Table.from_pylist(end, SCHEMA)))
+    return made
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5])
+@pytest.mark.parametrize("name", [n for n in SHAPES if n != "one stream and a table"])
+def test_cells_give_duckdbs_answer_through_replays_and_moves(name, cells, tmp_path):
+    policy = random.Random(f"{name}{cells}").choice(["auto", "chaos", "written"])
+    made = run(name, cells, policy, tmp_path)
+    needed = [c.name if c.input != "t" else "name" for c in made.task.engine().shape.needed]
+    assert len(needed) + 1 == len(made.results[0])
+    answer = joinshapes.answer(SHAPES[name])
+    ids = [k for k, n in enumerate(needed) if n in ("id", "name")]
+    got = [tuple(str(row[k]).upper() if needed[k] == "name" else row[k] for k in ids) for row in made.results]
+    assert sorted(got) == sorted(answer)
+    assert {r.loaded for r in made.reports} >= {"new", "state"}
+    assert sum(i.late for r in made.reports for i in r.inputs) == 0
+
+
+def test_a_changed_query_is_refused_by_name(tmp_path):
+    made = run("two streams", 1, "written", tmp_path)
+    (key,) = made.stores
+    other = replace(made.task, query=replace(made.query, text="SELECT 1"), token="other")
+    with pytest.raises(CheckpointError, match="query text"):
+        list(Cell(other, made.stores[key]).run(key, []))
