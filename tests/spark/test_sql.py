@@ -92,6 +92,60 @@ def test_a_table_of_which_nothing_is_read_still_multiplies(spark):
     assert sorted(r.id for r in df.collect()) == [1, 1, 1, 2, 2, 2]
 
 
+@pytest.mark.parametrize("name", ["a star with a table", "one stream and a table"])
+def test_no_job_runs_while_a_query_with_tables_is_defined(spark, folder, tmp_path, name):
+    """Tables are read when the query runs: the job group of this thread stays empty until then."""
+    status, read = spark.sparkContext.statusTracker(), spark.sparkContext.accumulator(0)
+
+    def counted(batches):
+        for batch in batches:
+            read.add(batch.num_rows)
+            yield batch
+
+    names = spark.createDataFrame(NAMES).mapInArrow(counted, "k long, name string")
+    inputs = {
+        s: tw.stream(
+            spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(folder / s)),
+            time="ts",
+            lateness=LATENESS,
+        )
+        for s in SHAPES[name].streams
+    }
+    spark.sparkContext.setJobGroup(f"defining {name}", "a query")
+    try:
+        df = tw.sql(SHAPES[name].ours, name="unread", cells=2, names=names, odd=joinshapes.odd, **inputs)
+        assert status.getJobIdsForGroup(f"defining {name}") == []
+        assert read.value == 0
+        spark.range(3).collect()
+        assert len(status.getJobIdsForGroup(f"defining {name}")) == 1, "a job would have been noticed"
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert values(drain(spark, df, tmp_path)) == joinshapes.answer(SHAPES[name])
+    assert read.value == len(NAMES), "and then once"
+
+
+def test_a_join_keeps_its_tables_as_they_were_when_it_started(spark, tmp_path):
+    """A restart, with another table by then, goes on with the rows that the first batch joined with."""
+    schema = "id long, ts timestamp, k long"
+    for s in ("a", "b"):
+        (tmp_path / s).mkdir()
+
+    def run(part, names):
+        for s in ("a", "b"):
+            lines = {"id": [part], "ts": pa.array([part * 1_000_000], pa.timestamp("us", "UTC")), "k": [1]}
+            pq.write_table(pa.table(lines), tmp_path / s / f"{part}.parquet")
+        streams = {
+            s: tw.stream(spark.readStream.schema(schema).parquet(str(tmp_path / s)), time="ts") for s in ("a", "b")
+        }
+        text = "SELECT a.id, t.name FROM a [NOW], b [NOW], t WHERE a.k = b.k AND b.k = t.k"
+        t = spark.createDataFrame([(1, n) for n in names], "k long, name string")
+        found = drain(spark, tw.sql(text, cells=2, name="kept table", t=t, **streams), tmp_path)
+        return sorted(tuple(r)[:2] for r in found.collect())
+
+    assert run(1, ["x", "y"]) == [(1, "x"), (1, "y")]
+    assert run(2, ["z"]) == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
+
+
 @pytest.mark.parametrize(("name", "cells", "policy"), CASES)
 def test_streaming(spark, folder, tmp_path, name, cells, policy):
     shape = SHAPES[name]
