@@ -24,15 +24,9 @@ Kind = Literal["row", "arrow", "pandas"]
 """Called with one row's values, with Arrow arrays, or with pandas Series."""
 
 _COLUMNS: dict[Kind, tuple[type, ...]] = {"arrow": (pa.Array, pa.ChunkedArray), "pandas": (pd.Series, pd.DataFrame)}
-_UDF_KINDS: dict[int, tuple[Kind, bool]] = {
-    100: ("row", False),
-    101: ("row", False),
-    200: ("pandas", False),
-    204: ("pandas", True),
-    250: ("arrow", False),
-    251: ("arrow", True),
-}
-"""pyspark's evalType of scalar udfs: how it is called, and whether it takes an iterator of batches."""
+_UDF_KINDS: dict[int, Kind] = {100: "row", 101: "row", 200: "pandas", 204: "pandas", 250: "arrow", 251: "arrow"}
+_UDF_ITERATORS = (204, 251)
+"""pyspark's evalType of scalar udfs, and of those that take an iterator of batches."""
 _RESULTS: dict[Any, pa.DataType] = {
     bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(),
     datetime.date: pa.date32(), np.bool_: pa.bool_(),
@@ -56,10 +50,8 @@ class Signature:
         """Whether it can be called with this number of arguments."""
         try:
             inspect.signature(self.call).bind(*[None] * arguments)
-        except TypeError:
-            return False
-        except ValueError:  # some built-in functions have no signature
-            return True
+        except (TypeError, ValueError) as error:  # ValueError: some built-in functions have no signature
+            return isinstance(error, ValueError)
         return True
 
 
@@ -100,9 +92,8 @@ def _udf(function: Any) -> Signature:
     if not getattr(function, "deterministic", True):
         raise DefinitionError(f"udf '{shown}' is marked nondeterministic: a replayed batch could give other rows",
                               hint="leave out .asNondeterministic()")  # fmt: skip
-    kind, iterates = _UDF_KINDS[function.evalType]
-    called = _OneBatch(function.func) if iterates else function.func
-    return Signature(called, kind, _SPARK_RESULTS.get(udf_result(function)))
+    called = _OneBatch(function.func) if function.evalType in _UDF_ITERATORS else function.func
+    return Signature(called, _UDF_KINDS[function.evalType], _SPARK_RESULTS.get(udf_result(function)))
 
 
 @dataclass(frozen=True)
@@ -138,14 +129,13 @@ def _is(hint: Any, classes: tuple[type, ...]) -> bool:
 
 
 def _result(hint: Any) -> pa.DataType | None:
-    members = [a for a in typing.get_args(hint) if a is not type(None)]
     if isinstance(hint, str):
         named = {c.__name__: t for c, t in _RESULTS.items()}
         words = [w.strip() for w in hint.split("|") if w.strip() != "None"]
         return named.get(words[0]) if len(words) == 1 else None
-    if len(members) == 1 and type(None) in typing.get_args(hint):
-        hint = members[0]
-    return _RESULTS.get(hint)
+    members = [a for a in typing.get_args(hint) if a is not type(None)]
+    optional = len(members) == 1 and type(None) in typing.get_args(hint)
+    return _RESULTS.get(members[0] if optional else hint)
 
 
 def python_values(array: pa.Array) -> list[Any]:

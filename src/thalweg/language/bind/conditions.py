@@ -14,7 +14,7 @@ from thalweg.language.bind.scope import Entry, Scope
 from thalweg.language.bind.unsupported import refuse_in
 from thalweg.language.query import Column, Filter, Residual
 from thalweg.language.scalar.compile import Names, OnlySpark, Resolved, compiled
-from thalweg.language.scalar.expression import Condition, Constant, Expression
+from thalweg.language.scalar.expression import Condition, Expression
 
 
 @dataclass
@@ -92,8 +92,6 @@ def _runs(condition: Expression, columns: Iterable[Resolved], key: Callable[[Col
 
 def _holds(condition: Expression) -> bool:
     """Whether a condition over no columns is true."""
-    if isinstance(condition, Constant):
-        return condition.value is True
     try:
         return bool(Condition("", condition)({"": pa.nulls(1)})[0].as_py() is True)
     except ThalwegError:

@@ -6,7 +6,8 @@ or stays a residual. Thesis 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -15,9 +16,8 @@ from sqlglot import exp
 from thalweg.language.bind.conditions import Conjunct, residual_of
 from thalweg.language.bind.scope import Scope, listed
 from thalweg.language.query import Column, Filter, KeyClass, Residual
-from thalweg.language.scalar.casts import As
-from thalweg.language.scalar.comparison import Compare
-from thalweg.language.scalar.expression import Condition, Field
+from thalweg.language.scalar.checked import As
+from thalweg.language.scalar.expression import Apply, Condition, Field
 from thalweg.language.scalar.types import BOOL, common, comparable, family, is_decimal, lossless
 from thalweg.language.text.quoting import quoted_column
 
@@ -59,7 +59,7 @@ class Keys:
                 first, *others = (c for c in columns if c.input == alias)
                 for other in others:
                     text = f"{quoted_column(first)} = {quoted_column(other)}"
-                    same = Compare(BOOL, "=", Field(type, first.name), Field(type, other.name))
+                    same = Apply(BOOL, "=", (Field(type, first.name), Field(type, other.name)))
                     yield Filter(alias, text, (first.name, other.name), Condition(text, same))
 
     def _find(self, column: Column) -> int | None:
@@ -92,8 +92,8 @@ class Keys:
         exact = merged is not None and all(lossless(self._scope.type(c), merged) for c in members)
         rounded = any(is_decimal(t) for t in types) and pt.is_floating(shared)
         if rounded or not (exact or (i is None and j is None)):
-            sides = [As(shared, Field(t, c)) for t, c in zip(types, (a, b), strict=True)]
-            condition = None if rounded else Compare(BOOL, "=", *sides)
+            sides = tuple(As(shared, Field(t, c)) for t, c in zip(types, (a, b), strict=True))
+            condition = None if rounded else Apply(BOOL, "=", sides)
             self.residuals.append(residual_of(self._scope, text, (a, b), condition))
             return
         self._classes = [c for k, c in enumerate(self._classes) if k not in (i, j)]
@@ -102,28 +102,21 @@ class Keys:
 
 def crosses(scope: Scope, keys: Iterable[KeyClass], residuals: Iterable[Residual]) -> bool:
     """Whether CROSS JOIN asks for a product; an error if there is a product that was not asked for."""
-    groups: list[set[str]] = [{e.alias} for e in scope.entries]
-
-    def link(aliases: Iterable[str]) -> None:
-        wanted = set(aliases)
-        touched = [g for g in groups if g & wanted]
-        for g in touched:
-            groups.remove(g)
-        groups.append(set().union(*touched))
-
-    for key in keys:
-        link(c.input for c in key.columns)
-    for residual in residuals:
-        link(residual.inputs)
-    product = len(groups) > 1
-    for i, entry in enumerate(scope.entries):
-        if entry.crossed:
-            link([entry.alias, scope.entries[i - 1].alias])
-    if len(groups) > 1:
-        first = next(g for g in groups if scope.entries[0].alias in g)
-        lost = next(e for e in scope.entries if e.alias not in first)
+    links = [{c.input for c in k.columns} for k in keys] + [set(r.inputs) for r in residuals]
+    written = [{left.alias, right.alias} for left, right in pairwise(scope.entries) if right.crossed]
+    reached = _reached(scope.entries[0].alias, links + written)
+    lost = next((e for e in scope.entries if e.alias not in reached), None)
+    if lost is not None:
         raise scope.parsed.error(
-            lost.node, f"no predicate connects '{lost.alias}' with {listed(sorted(first, key=scope.order))}",
+            lost.node, f"no predicate connects '{lost.alias}' with {listed(sorted(reached, key=scope.order))}",
             "set one of its columns equal to one of another input, or write CROSS JOIN if every pair is meant",
         )  # fmt: skip
-    return product
+    return _reached(scope.entries[0].alias, links) != reached
+
+
+def _reached(first: str, links: Sequence[set[str]]) -> set[str]:
+    """The inputs that links connect with the first one."""
+    seen = {first}
+    while grown := [link for link in links if link & seen and not link <= seen]:
+        seen = seen.union(*grown)
+    return seen

@@ -31,10 +31,9 @@ def output(scope: Scope, item: exp.Expr) -> Iterator[OutputColumn]:
 
 
 def _starred(scope: Scope, item: exp.Expr) -> list[Column]:
-    if isinstance(item, exp.Star):
+    if not isinstance(item, exp.Column):
         return scope.visible
-    owner = item.table if isinstance(item, exp.Column) else ""
-    found = matching(owner, [e.alias for e in scope.entries])
+    found = matching(item.table, [e.alias for e in scope.entries])
     if not found:
-        raise scope.no_input(item, owner, scope.entries)
+        raise scope.no_input(item, item.table, scope.entries)
     return [Column(found[0], n) for n in scope.entry(found[0]).names]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import takewhile
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from thalweg.language.text.parse import Parsed
 from thalweg.language.text.single import NO_PARTNER
-from thalweg.language.text.tokens import span_of
-from thalweg.language.text.underline import Span
+from thalweg.language.text.tokens import is_word, span_of
 
 _AFTERWARDS = "compute it on the DataFrame that the query gives"
 _CLAUSES: dict[str, tuple[str, tuple[TokenType, ...], str | None]] = {
@@ -31,6 +30,12 @@ _CLAUSES: dict[str, tuple[str, tuple[TokenType, ...], str | None]] = {
     "sample": ("TABLESAMPLE", (TokenType.TABLE_SAMPLE,), None),
 }
 _KNOWN = {"expressions", "from_", "joins", "where", "hint", "kind"}
+_PARTS: tuple[tuple[tuple[type[exp.Expr], ...], str, str | None], ...] = (
+    ((exp.Window, exp.WithinGroup), "window functions", _AFTERWARDS),
+    ((exp.Select, exp.SetOperation, exp.Subquery), "subqueries", None),
+    ((exp.UDTF, exp.Explode, exp.Inline, exp.Aliases), "functions that make rows", _AFTERWARDS),
+    ((exp.Placeholder, exp.Parameter, exp.SessionParameter), "parameters", "write the value itself"),
+)
 _AGGREGATES = frozenset(
     ["any", "some", "every", "bool_and", "bool_or", "count_if", "max_by", "min_by", "mode", "listagg", "string_agg",
      "try_sum", "try_avg", "histogram_numeric", "count_min_sketch", "percentile_cont", "percentile_disc"]
@@ -44,8 +49,9 @@ _JOINS = {
     "SEMI": "JOIN gives a result for each partner; drop duplicates in the DataFrame that the query gives",
     "ANTI": NO_PARTNER,
     "NATURAL": "name the columns: JOIN ... USING (a, b)",
+    "OUTER": "JOIN keeps pairs that match, CROSS JOIN keeps all pairs",
 }
-_FIRST_WORDS = (TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.NATURAL, TokenType.ASOF)
+_JOIN_WORDS = ("JOIN", "OUTER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "NATURAL", "ASOF", "INNER", "CROSS")
 
 
 def refuse_clauses(parsed: Parsed) -> None:
@@ -71,29 +77,14 @@ def refuse_join(parsed: Parsed, join: exp.Join, start: int | None) -> None:
     """Raise unless it is a plain JOIN or a CROSS JOIN; `start` is where the joined table's name starts."""
     words = " ".join(str(join.args.get(k) or "").upper() for k in ("method", "side", "kind")).split()
     if any(w not in ("INNER", "CROSS") for w in words):
-        hint = next(
-            (_JOINS[w] for w in words if w in _JOINS), "JOIN keeps pairs that match, CROSS JOIN keeps all pairs"
-        )
+        hint = next((_JOINS[w] for w in words if w in _JOINS), _JOINS["OUTER"])
         name = " ".join(w for w in words if w != "INNER")
-        span = _join_words(parsed.before(start)) if start is not None else None
+        written = list(takewhile(lambda t: is_word(t, *_JOIN_WORDS), reversed(parsed.before(start or 0))))
+        span = span_of(written[-1], written[0]) if written else None
         raise parsed.error(span, f"{name} JOIN is not supported yet", hint)
     for key in ("match_condition", "global_", "hint", "pivots"):
         if join.args.get(key):
             raise parsed.error(join, f"{key.strip('_').upper()} is not supported yet")
-
-
-def _join_words(before: Sequence[Token]) -> Span | None:
-    """The words of the join that ends these tokens."""
-    words: list[Token] = []
-    for i in range(len(before) - 1, max(-1, len(before) - 5), -1):
-        kind, previous = before[i].token_type, before[i - 1].token_type if i else None
-        if kind in (TokenType.COMMA, TokenType.R_PAREN):
-            break
-        words.append(before[i])
-        sided = previous in (TokenType.LEFT, TokenType.RIGHT, None)
-        if kind in _FIRST_WORDS or (kind in (TokenType.SEMI, TokenType.ANTI) and not sided):
-            break
-    return span_of(words[-1], words[0]) if words else None
 
 
 def refuse_in(parsed: Parsed, node: exp.Expr, selected: bool) -> None:
@@ -101,16 +92,11 @@ def refuse_in(parsed: Parsed, node: exp.Expr, selected: bool) -> None:
     for part in node.walk():
         name = part.name.lower() if isinstance(part, exp.Anonymous) else ""
         own = isinstance(part, exp.Anonymous) and part.name in parsed.functions
-        if isinstance(part, exp.Window | exp.WithinGroup):
-            raise parsed.error(part, "window functions are not supported yet", _AFTERWARDS)
+        for kinds, message, hint in _PARTS:
+            if isinstance(part, kinds):
+                raise parsed.error(part, f"{message} are not supported yet", hint)
         if isinstance(part, exp.AggFunc) or name in _AGGREGATES:
             raise parsed.error(part, f"aggregates are not supported yet: {_called(parsed, part)}", _AFTERWARDS)
-        if isinstance(part, exp.Select | exp.SetOperation | exp.Subquery):
-            raise parsed.error(part, "subqueries are not supported yet")
-        if isinstance(part, exp.UDTF | exp.Explode | exp.Inline | exp.Aliases):
-            raise parsed.error(part, "functions that make rows are not supported yet", _AFTERWARDS)
-        if isinstance(part, exp.Placeholder | exp.Parameter | exp.SessionParameter):
-            raise parsed.error(part, "parameters are not supported yet", "write the value itself")
         if name in ("istream", "dstream", "rstream"):
             raise parsed.error(part, f"{name.capitalize()} can't stand here", "leave it out")
         if selected and own:

@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from thalweg.errors import PredicateError
 from thalweg.language.functions import Kind, call
-
-Datum = Any
-"""A pa.Array, or a pa.Scalar that stands for all rows."""
+from thalweg.language.scalar.kernels import PLAIN, WHOLE, Datum
 
 
 class Unanswerable(Exception):
@@ -63,11 +61,9 @@ class Expression:
 
     @cached_property
     def parts(self) -> tuple[Expression, ...]:
-        found: list[Expression] = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            found += [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Expression)]
-        return tuple(found)
+        values = [getattr(self, f.name) for f in fields(self)]
+        flat = (v for value in values for v in (value if isinstance(value, tuple) else (value,)))
+        return tuple(v for v in flat if isinstance(v, Expression))
 
     @cached_property
     def careful(self) -> bool:
@@ -114,6 +110,20 @@ class Constant(Expression):
 
     def evaluate(self, frame: Frame) -> Datum:
         return self._scalar
+
+
+@dataclass(frozen=True)
+class Apply(Expression):
+    """A plain kernel of its operands; `op` is its name in kernels.py."""
+
+    op: str
+    of: tuple[Expression, ...]
+    options: tuple[Any, ...] = ()
+
+    def evaluate(self, frame: Frame) -> Datum:
+        if self.op in PLAIN:
+            return PLAIN[self.op](*(e.evaluate(frame) for e in self.of), *self.options)
+        return WHOLE[self.op](*(e.array(frame) for e in self.of), *self.options)
 
 
 @dataclass(frozen=True)

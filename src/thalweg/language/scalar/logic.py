@@ -1,73 +1,44 @@
-"""AND, OR, NOT, IS, CASE and COALESCE: three-valued logic, and choices between values.
-
-Invariant: an operand that is `careful` is evaluated only on the rows that Spark would evaluate it on.
-"""
+"""AND, OR, CASE and COALESCE. An operand that is `careful` is evaluated only on the rows that reach it in Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from thalweg.language.scalar.expression import Datum, Expression, Frame
+from thalweg.language.scalar.expression import Expression, Frame
+from thalweg.language.scalar.kernels import Datum
+from thalweg.language.scalar.types import BOOL
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class And(Expression):
+class Connect(Expression):
+    op: Literal["and", "or"]
     left: Expression
     right: Expression
 
     def evaluate(self, frame: Frame) -> Datum:
+        kernel = pc.and_kleene if self.op == "and" else pc.or_kleene
         if not self.right.careful:
-            return pc.and_kleene(self.left.evaluate(frame), self.right.evaluate(frame))
+            return kernel(self.left.evaluate(frame), self.right.evaluate(frame))
         left = self.left.array(frame)
-        return pc.and_kleene(left, _where(frame, _truth(left, null=True), self.right, False))
+        decisive = self.op == "or"  # the left value that makes the right one irrelevant
+        return kernel(left, _where(frame, _truth(left, null=not decisive) != decisive, self.right, decisive))
 
 
-@dataclass(frozen=True)
-class Or(Expression):
-    left: Expression
-    right: Expression
-
-    def evaluate(self, frame: Frame) -> Datum:
-        if not self.right.careful:
-            return pc.or_kleene(self.left.evaluate(frame), self.right.evaluate(frame))
-        left = self.left.array(frame)
-        return pc.or_kleene(left, _where(frame, ~_truth(left, null=False), self.right, True))
-
-
-@dataclass(frozen=True)
-class Not(Expression):
-    of: Expression
-
-    def evaluate(self, frame: Frame) -> Datum:
-        return pc.invert(self.of.evaluate(frame))
-
-
-@dataclass(frozen=True)
-class IsNull(Expression):
-    of: Expression
-
-    def evaluate(self, frame: Frame) -> Datum:
-        return pc.is_null(self.of.evaluate(frame))
-
-
-@dataclass(frozen=True)
-class Is(Expression):
-    """IS TRUE, IS FALSE: never NULL."""
-
-    of: Expression
-    value: bool
-
-    def evaluate(self, frame: Frame) -> Datum:
-        datum = self.of.evaluate(frame)
-        return pc.fill_null(datum if self.value else pc.invert(datum), False)
+def connected(op: Literal["and", "or"], parts: Sequence[Expression]) -> Expression:
+    """The parts connected from left to right, in a tree as flat as possible."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return Connect(BOOL, op, connected(op, parts[:half]), connected(op, parts[half:]))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 _TOTAL = (exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.StartsWith, exp.EndsWith)
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.Between, exp.In)
 
 
 def may_raise(sql: str, families: Mapping[str, str]) -> bool:
@@ -31,10 +31,7 @@ def may_raise(sql: str, families: Mapping[str, str]) -> bool:
         tree = sqlglot.parse_one(f"SELECT 1 FROM t WHERE {sql}", read="spark").find(exp.Where)
     except SqlglotError:
         return True
-    if tree is None:
-        return True
-    known = {name.lower(): family for name, family in families.items()}
-    return not _total(tree.this, known)
+    return tree is None or not _total(tree.this, {name.lower(): family for name, family in families.items()})
 
 
 def _total(node: exp.Expr, families: Mapping[str, str]) -> bool:
@@ -47,26 +44,20 @@ def _total(node: exp.Expr, families: Mapping[str, str]) -> bool:
     if isinstance(node, exp.Is):
         return _family(node.this, families) is not None
     if isinstance(node, _COMPARISONS):
-        return _same_family([node.left, node.right], families)
+        return not node.args.get("query") and _same_family(node, families)
     if isinstance(node, exp.Like | exp.ILike):
-        return _same_family([node.this, node.expression], families) and _family(node.this, families) == "string"
-    if isinstance(node, exp.Between):
-        return _same_family([node.this, node.args["low"], node.args["high"]], families)
-    if isinstance(node, exp.In):
-        return not node.args.get("query") and _same_family([node.this, *node.expressions], families)
+        return _same_family(node, families) and _family(node.this, families) == "string"
     return isinstance(node, exp.Column) and _family(node, families) == "boolean"
 
 
-def _same_family(nodes: list[exp.Expr], families: Mapping[str, str]) -> bool:
-    found = {_family(n, families) for n in nodes} - {"null"}
+def _same_family(node: exp.Expr, families: Mapping[str, str]) -> bool:
+    found = {_family(n, families) for n in node.iter_expressions()} - {"null"}
     return None not in found and len(found) <= 1
 
 
 def _family(node: exp.Expr, families: Mapping[str, str]) -> str | None:
     """number, string, boolean, another type's name, or null; None if it is not known to be harmless."""
-    if isinstance(node, exp.Paren):
-        return _family(node.this, families)
-    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+    if isinstance(node, exp.Paren) or (isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)):
         return _family(node.this, families)
     if isinstance(node, exp.Literal):
         return "string" if node.is_string else "number"

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 BOOL, INT32, INT64, DOUBLE, TEXT = pa.bool_(), pa.int32(), pa.int64(), pa.float64(), pa.string()
 MICROSECONDS = pa.duration("us")
-MAX_PRECISION = 38
+_MAX_PRECISION = 38
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 """Decimal digits that Spark reserves for each integer."""
 _UNITS = ("s", "ms", "us", "ns")
@@ -35,7 +35,7 @@ def logical(type: pa.DataType) -> pa.DataType:
         return {8: pa.int16(), 16: pa.int32(), 32: pa.int64()}.get(type.bit_width, pa.decimal128(20, 0))
     if pt.is_float16(type):
         return pa.float32()
-    if pt.is_decimal(type) and type.precision <= MAX_PRECISION and type.scale >= 0:
+    if pt.is_decimal(type) and type.precision <= _MAX_PRECISION and type.scale >= 0:
         return pa.decimal128(type.precision, type.scale)
     if pt.is_date(type):
         return pa.date32()
@@ -110,8 +110,12 @@ def _numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if x is None or y is None:
         return None
     scale = max(x.scale, y.scale)
-    precision = max(x.precision - x.scale, y.precision - y.scale) + scale
-    return pa.decimal128(precision, scale) if precision <= MAX_PRECISION else None
+    return decimal_type(max(x.precision - x.scale, y.precision - y.scale) + scale, scale)
+
+
+def decimal_type(precision: int, scale: int) -> pa.Decimal128Type | None:
+    """A decimal, if Spark has it."""
+    return pa.decimal128(precision, scale) if max(scale, 1) <= precision <= _MAX_PRECISION else None
 
 
 def as_decimal(type: pa.DataType) -> pa.Decimal128Type | None:

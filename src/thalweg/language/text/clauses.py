@@ -7,7 +7,6 @@ name in FROM are windows, so array subscripts stay where they are. CQL: Arasu, B
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -25,40 +24,28 @@ _CLAUSES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Cut:
-    """A token stream without CQL's own clauses. A window is found by where the name of its stream starts."""
+    """The tokens of a single SELECT block without CQL's own clauses."""
 
-    tokens: tuple[Token, ...]
-    windows: dict[int, Clause] = field(default_factory=dict)
-    every: Clause | None = None
-    """The query-level WINDOW."""
-
-
-def cut(text: str, tokens: Sequence[Token]) -> Cut:
-    """Take the windows and the query-level WINDOW out of the tokens of a single SELECT block."""
-    return _Knife(text, list(tokens)).run()
-
-
-class _Knife:
-    """One walk over the tokens of a single SELECT block."""
-
-    def __init__(self, text: str, tokens: list[Token]) -> None:
-        self.text = text
-        self.tokens = tokens
-        self.kept: list[Token] = []
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self.tokens: list[Token] = []
         self.windows: dict[int, Clause] = {}
+        """By where the name of the window's stream starts."""
         self.every: Clause | None = None
+        """The query-level WINDOW."""
+        self._text = text
+        self._all = tokens
+        self._walk()
 
-    def run(self) -> Cut:
+    def _walk(self) -> None:
         place = "select"  # select → name, table or on (the parts of FROM) → rest
         name = 0  # where the name of the current stream starts
         depth = 0
         i = 0
-        while i < len(self.tokens):
-            token = self.tokens[i]
+        while i < len(self._all):
+            token = self._all[i]
             kind = token.token_type
-            named = bool(self.kept) and self.kept[-1].token_type == TokenType.DOT  # a keyword after a dot is a name
+            named = bool(self.tokens) and self.tokens[-1].token_type == TokenType.DOT  # a keyword after a dot is a name
             if depth == 0 and not named:
                 inside = place not in ("select", "rest")
                 starts = kind == TokenType.FROM and place == "select"
@@ -79,53 +66,51 @@ class _Knife:
                     continue
                 self._misplaced(i)
             depth += (kind in _OPENING) - (kind in _CLOSING)
-            self.kept.append(token)
+            self.tokens.append(token)
             i += 1
-        return Cut(tuple(self.kept), self.windows, self.every)
 
     def _number_at(self, i: int) -> bool:
-        return i < len(self.tokens) and self.tokens[i].token_type in (TokenType.NUMBER, TokenType.INTERVAL)
+        return i < len(self._all) and self._all[i].token_type in (TokenType.NUMBER, TokenType.INTERVAL)
+
+    def _amount_at(self, i: int) -> bool:
+        """Whether a token belongs to a length of time: a number, a comma inside one, or a unit after one."""
+        before, kind = self._all[i - 1].token_type, self._all[i].token_type
+        unit = kind == TokenType.VAR and before in (TokenType.NUMBER, TokenType.STRING)
+        return unit or kind in AMOUNTS or (kind == TokenType.COMMA and self._number_at(i + 1))
 
     def _bracket(self, i: int, name: int) -> int:
         """Read the window that opens at i; the position after it."""
-        end = next((k for k in range(i, len(self.tokens)) if self.tokens[k].token_type == TokenType.R_BRACKET), None)
+        end = next((k for k in range(i, len(self._all)) if self._all[k].token_type == TokenType.R_BRACKET), None)
         if end is None:
-            raise misread(self.text, span_of(self.tokens[i]), "this bracket is never closed", FORMS)
-        clause = Reader(self.text, self.tokens[i : end + 1]).window()
+            raise misread(self._text, span_of(self._all[i]), "this bracket is never closed", FORMS)
+        clause = Reader(self._text, self._all[i : end + 1]).window()
         if name in self.windows:
-            raise misread(self.text, clause.span, "a second window on the same stream", "keep one of them")
+            raise misread(self._text, clause.span, "a second window on the same stream", "keep one of them")
         self.windows[name] = clause
         return end + 1
 
     def _whole_query(self, i: int) -> int:
         """Read the query-level WINDOW at i; the position after it."""
         end = i + 1
-        while end < len(self.tokens) and (
-            self.tokens[end].token_type in AMOUNTS
-            or (self.tokens[end].token_type == TokenType.COMMA and self._number_at(end + 1))
-            or (
-                self.tokens[end - 1].token_type in (TokenType.NUMBER, TokenType.STRING)
-                and self.tokens[end].token_type == TokenType.VAR
-            )
-        ):
+        while end < len(self._all) and self._amount_at(end):
             end += 1
-        tokens = self.tokens[i:end]
+        tokens = self._all[i:end]
         span = span_of(*tokens)
         if self.every is not None:
-            raise misread(self.text, span, "WINDOW is given twice", "keep one of them")
-        reader = Reader(self.text, [*tokens, tokens[-1]])
+            raise misread(self._text, span, "WINDOW is given twice", "keep one of them")
+        reader = Reader(self._text, [*tokens, tokens[-1]])
         self.every = Clause(Window("range", span=reader.duration()), span)
         return end
 
     def _misplaced(self, i: int) -> None:
         """A subscript may stand here, a window may not."""
-        after = self.tokens[i + 1 : i + 3]
+        after = self._all[i + 1 : i + 3]
         if len(after) == 2 and (
             (is_word(after[0], "RANGE", "ROWS") and after[1].token_type == TokenType.NUMBER)
             or is_word(after[0], "PARTITION", "PARTITION BY")
         ):
             raise misread(
-                self.text, span_of(self.tokens[i], *after), "a window can't stand here",
+                self._text, span_of(self._all[i], *after), "a window can't stand here",
                 "write it right after its stream in FROM: s [RANGE 10 SECONDS] AS a",
             )  # fmt: skip
 

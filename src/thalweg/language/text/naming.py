@@ -15,6 +15,9 @@ _INFIX: dict[type[exp.Expr], str] = {
     exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>", exp.And: "AND", exp.Or: "OR",
     exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^",
 }  # fmt: skip
+_BINARY = {kind: f"({{}} {op} {{}})" for kind, op in _INFIX.items()} | {
+    exp.NEQ: "(NOT ({} = {}))", exp.Like: "{} LIKE {}", exp.DPipe: "concat({}, {})",
+}  # fmt: skip
 
 
 class _Unnamed(Exception):
@@ -48,10 +51,8 @@ class _Printer:
             return "NULL"
         if isinstance(node, exp.Boolean):
             return "true" if node.this else "false"
-        if type(node) in _INFIX:
-            return f"({self.name(node.this)} {_INFIX[type(node)]} {self.name(node.expression)})"
-        if isinstance(node, exp.NEQ):
-            return f"(NOT ({self.name(node.this)} = {self.name(node.expression)}))"
+        if type(node) in _BINARY and not node.args.get("negate"):
+            return _BINARY[type(node)].format(self.name(node.this), self.name(node.expression))
         if isinstance(node, exp.Neg):
             inner = self.name(node.this)
             return f"-{inner}" if isinstance(node.this, exp.Literal) else f"(- {inner})"
@@ -63,12 +64,8 @@ class _Printer:
             return f"({self.name(node.this)} IS NULL)"
         if isinstance(node, exp.In) and node.expressions and not node.args.get("negate"):
             return f"({self.name(node.this)} IN ({', '.join(self.name(e) for e in node.expressions)}))"
-        if isinstance(node, exp.Like) and not node.args.get("negate"):
-            return f"{self.name(node.this)} LIKE {self.name(node.expression)}"
         if isinstance(node, exp.Between) and not node.args.get("symmetric"):
             return f"between({', '.join(self.name(n) for n in (node.this, node.args['low'], node.args['high']))})"
-        if isinstance(node, exp.DPipe):
-            return f"concat({self.name(node.this)}, {self.name(node.expression)})"
         if isinstance(node, exp.Cast | exp.TryCast) and not node.args.get("safe"):
             spelled = self.written(node).upper()
             if isinstance(node.this, exp.Literal) and not spelled.startswith(("CAST", "DATE", "TIME")):

@@ -18,7 +18,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import QueryError
-from thalweg.language.text.clauses import cut, without_istream
+from thalweg.language.text.clauses import Cut, without_istream
 from thalweg.language.text.quoting import RESERVED, quoted
 from thalweg.language.text.single import refuse_nested
 from thalweg.language.text.tokens import CqlText, nesting, span_of, tokenized
@@ -106,17 +106,15 @@ def parse(text: str, functions: Collection[str] = ()) -> Parsed:
     tokens, stand_ins = _stand_in(tokens, functions)
     tokens = without_istream(text, tokens)
     refuse_nested(text, tokens)
-    rest = cut(text, tokens)
-    return Parsed(text, _select(text, rest.tokens), rest.tokens, rest.windows, rest.every, stand_ins)
+    rest = Cut(text, tokens)
+    return Parsed(text, _select(text, rest.tokens), tuple(rest.tokens), rest.windows, rest.every, stand_ins)
 
 
 def _stand_in(tokens: list[Token], functions: Collection[str]) -> tuple[list[Token], dict[str, str]]:
     for name in functions:
         if name.upper() in RESERVED:
             raise QueryError(f"a function can't be called '{name}'", hint="it is a word of SQL: give it another name")
-    lowered: dict[str, str] = {}
-    for name in functions:
-        lowered.setdefault(name.lower(), name)
+    lowered = {name.lower(): name for name in reversed(list(functions))}
     result: list[Token] = []
     stand_ins: dict[str, str] = {}
     for i, token in enumerate(tokens):

@@ -15,8 +15,8 @@ def rendered(query: Query) -> str:
         for i in query.inputs
     ]
     lines += [f"key {' = '.join(str(c) for c in k.columns)} as {k.type}" for k in query.block.keys]
-    lines += [f"filter {f.input}: {f.text} ({_filter_place(f)})" for f in query.block.filters]
-    lines += [f"residual {', '.join(r.inputs)}: {r.text} ({_residual_place(r)})" for r in query.block.residuals]
+    lines += [f"filter {f.input}: {f.text} ({_place(f)})" for f in query.block.filters]
+    lines += [f"residual {', '.join(r.inputs)}: {r.text} ({_place(r)})" for r in query.block.residuals]
     lines += [f"output {o.name}: {o.text}" for o in query.output]
     lines += ["product"] if query.block.cross else []
     return "\n".join(lines)
@@ -32,9 +32,8 @@ def window_text(window: Window) -> str:
     """
     match window.kind:
         case "range":
-            unit, size = next((u, s) for u, s in reversed(UNITS.items()) if window.span % s == 0 and u != "week")
-            if window.span == 0:
-                unit, size = "second", UNITS["second"]
+            units = [(u, s) for u, s in UNITS.items() if window.span % s == 0 and u != "week"]
+            unit, size = units[-1] if window.span else ("second", 1)
             count = window.span // size
             return f"[RANGE {count} {unit.upper()}{'' if count == 1 else 'S'}]"
         case "rows":
@@ -45,11 +44,8 @@ def window_text(window: Window) -> str:
             return f"[{window.kind.upper()}]"
 
 
-def _filter_place(f: Filter) -> str:
-    if f.functions:
-        return f"adaptive, calls {', '.join(f.functions)}"
-    return "vectorised" if f.evaluate is not None else "only Spark"
-
-
-def _residual_place(r: Residual) -> str:
-    return "vectorised" if r.evaluate is not None else "only Spark, after the join"
+def _place(part: Filter | Residual) -> str:
+    if isinstance(part, Filter) and part.functions:
+        return f"adaptive, calls {', '.join(part.functions)}"
+    after = ", after the join" if isinstance(part, Residual) else ""
+    return "vectorised" if part.evaluate is not None else f"only Spark{after}"

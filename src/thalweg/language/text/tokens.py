@@ -1,11 +1,12 @@
 """SQL text to tokens: Spark's dialect, with double quotes around names (its doubleQuotedIdentifiers).
 
 A token knows which characters it was read from. Everything after this step works on tokens, so comments, texts and
-quoted names can't be mistaken for words of the language.
+quoted names can't be mistaken for words of the language. The tests compare the values of texts with Spark's own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -14,8 +15,16 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import QueryError
-from thalweg.language.text.escapes import unescaped
 from thalweg.language.text.underline import Span, misread
+
+_QUOTED = re.compile(r"""--[^\n]*|'(?:\\.|[^'\\])*'|"[^"]*"|`[^`]*`|(['"`])""", re.DOTALL)
+"""A comment, a text, a quoted name, or a quote that is never closed."""
+
+_ESCAPE = re.compile(
+    r"''|\\u([0-9a-fA-F]{4})|\\U(000[0-9a-fA-F]{5}|0010[0-9a-fA-F]{4})|\\([01][0-7]{2})|\\(.)", re.DOTALL
+)
+_NAMED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+"""Escapes of one character; any other character stands for itself."""
 
 
 class CqlText(Spark):
@@ -46,25 +55,29 @@ def tokenized(text: str) -> list[Token]:
 
 
 def _untokenized(text: str, error: Exception) -> QueryError:
-    """Most often a quote that is never closed: point at the last one opened."""
-    opened: int | None = None
-    quote = ""
-    i = 0
-    while i < len(text):
-        c = text[i]
-        if quote:
-            if c == "\\" and quote == "'":
-                i += 1
-            elif c == quote:
-                quote = ""
-        elif text.startswith("--", i):
-            i = (text + "\n").index("\n", i)
-        elif c in "'\"`":
-            quote, opened = c, i
-        i += 1
-    if quote and opened is not None:
-        return misread(text, Span(opened, opened + 1), f"the quote {quote} is never closed")
+    """Most often a quote that is never closed: the first one that no closing quote follows."""
+    opened = next((m for m in _QUOTED.finditer(text) if m.group(1)), None)
+    if opened is not None:
+        return misread(text, Span(*opened.span()), f"the quote {opened.group(1)} is never closed")
     return QueryError("the text can't be split into words", hint=str(error).splitlines()[0] if str(error) else None)
+
+
+def unescaped(inside: str) -> str:
+    r"""The value of a text, given the characters between its quotes.
+
+    >>> print(unescaped(r"it''s \x41 \101 \% \\"))
+    it's x41 A \% \
+    """
+    return _ESCAPE.sub(_value, inside)
+
+
+def _value(found: re.Match[str]) -> str:
+    short, long, octal, letter = found.groups()
+    if short or long:
+        return chr(int(short or long, 16))
+    if octal:
+        return chr(int(octal, 8))
+    return _NAMED.get(letter, letter) if letter else "'"
 
 
 def span_of(*tokens: Token) -> Span:

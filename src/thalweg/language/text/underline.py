@@ -29,9 +29,6 @@ class Span:
     def __or__(self, other: Span) -> Span:
         return Span(min(self.start, other.start), max(self.end, other.end))
 
-    def __contains__(self, position: int) -> bool:
-        return self.start <= position < self.end
-
 
 def underline(text: str, span: Span) -> str:
     """The line of a span with carets beneath it; if the span covers several lines, the first.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from thalweg.language.scalar.compile import arithmetic, casts, choices, comparison, leaves, logic, strings
+from thalweg.language.scalar.compile import arithmetic, casts, comparison, leaves, logic, strings
 from thalweg.language.scalar.compile.compiler import Compiler, Names, OnlySpark, Resolved
 from thalweg.language.scalar.expression import Expression
 
 __all__ = ["Names", "OnlySpark", "Resolved", "compiled"]
 
-_RULES = {
-    **leaves.RULES, **logic.RULES, **comparison.RULES, **arithmetic.RULES, **choices.RULES, **casts.RULES,
-    **strings.RULES,
-}  # fmt: skip
+_FAMILIES = (leaves, logic, comparison, arithmetic, casts, strings)
+_RULES = {kind: rule for family in _FAMILIES for kind, rule in family.RULES.items()}
 
 
 def compiled(node: exp.Expr, names: Names) -> Expression:

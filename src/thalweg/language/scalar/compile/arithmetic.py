@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,42 +11,27 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from thalweg.language.durations import UNITS
-from thalweg.language.scalar.arithmetic import Arithmetic, Bits, Divide, Sign
-from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rule, Rules
+from thalweg.language.scalar import types
+from thalweg.language.scalar.checked import Arithmetic, Divide
+from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
 from thalweg.language.scalar.compile.leaves import decimal_of, numeral
-from thalweg.language.scalar.expression import Constant, Expression
-from thalweg.language.scalar.types import (
-    DOUBLE,
-    INT32,
-    INT64,
-    MAX_PRECISION,
-    MICROSECONDS,
-    as_decimal,
-    common,
-    is_decimal,
-    is_numeric,
-    is_plain_time,
-)
+from thalweg.language.scalar.expression import Apply, Constant, Expression
+from thalweg.language.scalar.types import common, is_decimal, is_numeric, is_plain_time
 
-_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_BITS = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 
 
-def _arithmetic(op: Any) -> Rule:
-    def rule(to: Compiler, node: exp.Expr) -> Expression:
-        a, b = to.value(node.this), to.value(node.expression)
-        timed = _timed(to, op, node, a, b)
-        if timed is not None:
-            return timed
-        if not (is_numeric(a.type) and is_numeric(b.type)):
-            raise OnlySpark(node)
-        if _decimal(a, b):
-            return _decimals(to, op, node, a, b)
-        shared = common(a.type, b.type)
-        if shared is None:
-            raise OnlySpark(node)
-        return Arithmetic(shared, op, to.cast(node, a, shared), to.cast(node, b, shared))
-
-    return rule
+def _arithmetic(op: Any, to: Compiler, node: exp.Expr) -> Expression:
+    a, b = to.value(node.this), to.value(node.expression)
+    timed = _timed(to, op, node, a, b)
+    if timed is not None:
+        return timed
+    if not (is_numeric(a.type) and is_numeric(b.type)):
+        raise OnlySpark(node)
+    if _decimal(a, b):
+        return _decimals(to, op, node, a, b)
+    of = to.alike(node, [a, b])
+    return Arithmetic(of[0].type, op, tuple(of))
 
 
 def _decimal(a: Expression, b: Expression) -> bool:
@@ -54,19 +40,19 @@ def _decimal(a: Expression, b: Expression) -> bool:
 
 
 def _decimals(to: Compiler, op: Any, node: exp.Expr, a: Expression, b: Expression) -> Expression:
-    p, q = as_decimal(_snug(a)), as_decimal(_snug(b))
+    p, q = types.as_decimal(_snug(a)), types.as_decimal(_snug(b))
     if p is None or q is None:
         raise OnlySpark(node)
     if op == "*":
-        precision, scale = p.precision + q.precision + 1, p.scale + q.scale
+        result = types.decimal_type(p.precision + q.precision + 1, p.scale + q.scale)
     else:
         scale = max(p.scale, q.scale)
-        precision = max(p.precision - p.scale, q.precision - q.scale) + scale + 1
-    if precision > MAX_PRECISION:
+        result = types.decimal_type(max(p.precision - p.scale, q.precision - q.scale) + scale + 1, scale)
+    if result is None:
         raise OnlySpark(node)
     if op != "*":
-        p = q = pa.decimal128(precision - 1, scale)
-    return Arithmetic(pa.decimal128(precision, scale), op, to.cast(node, a, p), to.cast(node, b, q))
+        p = q = pa.decimal128(result.precision - 1, result.scale)
+    return Arithmetic(result, op, (to.cast(node, a, p), to.cast(node, b, q)))
 
 
 def _snug(found: Expression) -> pa.DataType:
@@ -80,60 +66,54 @@ def _timed(to: Compiler, op: Any, node: exp.Expr, a: Expression, b: Expression) 
     """Times and intervals. A day has 24 hours only without a time zone, so the other cases are Spark's."""
     if pt.is_duration(a.type) and pt.is_timestamp(b.type) and op == "+":
         a, b = b, a
-    if op not in ("+", "-"):
+    if op == "*":
         return None
     if pt.is_timestamp(a.type) and pt.is_duration(b.type):
         short = isinstance(b, Constant) and abs(b.value) < UNITS["day"]
         if a.type.unit != "us" or not (is_plain_time(a.type) or short):
             raise OnlySpark(node)
-        return Arithmetic(a.type, op, a, b)
+        return Arithmetic(a.type, op, (a, b))
     if is_plain_time(a.type) and is_plain_time(b.type) and op == "-":
         if a.type.unit != "us" or b.type.unit != "us":
             raise OnlySpark(node)
-        return Arithmetic(MICROSECONDS, op, a, b)
+        return Arithmetic(types.MICROSECONDS, op, (a, b))
     if pt.is_duration(a.type) and pt.is_duration(b.type):
-        return Arithmetic(MICROSECONDS, op, a, b)
+        return Arithmetic(types.MICROSECONDS, op, (a, b))
     if pt.is_date(a.type) and pt.is_integer(b.type) and b.type.bit_width <= 32:
-        return Arithmetic(a.type, op, a, to.cast(node, b, INT32))
+        return Arithmetic(a.type, op, (a, to.cast(node, b, types.INT32)))
     return None
 
 
-def _division(op: Any) -> Rule:
-    def rule(to: Compiler, node: exp.Expr) -> Expression:
-        a, b = to.number(node.this), to.number(node.expression)
-        whole = pt.is_integer(a.type) and pt.is_integer(b.type)
-        shared = {"/": DOUBLE, "div": INT64, "%": common(a.type, b.type)}[op]
-        if _decimal(a, b) or (op == "div" and not whole) or shared is None:
-            raise OnlySpark(node)
-        return Divide(shared, op, to.cast(node, a, shared), to.cast(node, b, shared))
-
-    return rule
+def _division(op: Any, to: Compiler, node: exp.Expr) -> Expression:
+    a, b = to.number(node.this), to.number(node.expression)
+    whole = pt.is_integer(a.type) and pt.is_integer(b.type)
+    shared = {"/": types.DOUBLE, "div": types.INT64, "%": common(a.type, b.type)}[op]
+    if _decimal(a, b) or (op == "div" and not whole) or shared is None:
+        raise OnlySpark(node)
+    return Divide(shared, op, to.cast(node, a, shared), to.cast(node, b, shared))
 
 
-def _bits(op: Any) -> Rule:
-    def rule(to: Compiler, node: exp.Expr) -> Expression:
-        for side in (node.this, node.expression):
-            if isinstance(side, _BITS) and type(side) is not type(node):
-                raise OnlySpark(node)  # in Spark & binds tighter than ^ and ^ tighter than |; in sqlglot they are equal
-        a, b = to.number(node.this), to.number(node.expression)
-        if not (pt.is_integer(a.type) and pt.is_integer(b.type)):
-            raise OnlySpark(node)
-        shared = common(a.type, b.type)
-        return Bits(shared, op, to.cast(node, a, shared), to.cast(node, b, shared))
-
-    return rule
+def _bits(op: str, to: Compiler, node: exp.Expr) -> Expression:
+    if any(type(side) in _BITS and type(side) is not type(node) for side in (node.this, node.expression)):
+        raise OnlySpark(node)  # in Spark & binds tighter than ^ and ^ tighter than |; in sqlglot they are equal
+    of = [to.number(node.this), to.number(node.expression)]
+    if not all(pt.is_integer(e.type) for e in of):
+        raise OnlySpark(node)
+    of = to.alike(node, of)
+    return Apply(of[0].type, op, tuple(of))
 
 
-def _neg(to: Compiler, node: exp.Neg) -> Expression:
-    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+def _sign(op: Any, to: Compiler, node: exp.Expr) -> Expression:
+    if op == "minus" and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return numeral(node, "-" + str(node.this.this))
-    return Sign((of := to.number(node.this)).type, "-", of)
+    of = to.number(node.this)
+    return Arithmetic(of.type, op, (of,))
 
 
 RULES: Rules = {
-    exp.Add: _arithmetic("+"), exp.Sub: _arithmetic("-"), exp.Mul: _arithmetic("*"),
-    exp.Div: _division("/"), exp.IntDiv: _division("div"), exp.Mod: _division("%"),
-    exp.BitwiseAnd: _bits("&"), exp.BitwiseOr: _bits("|"), exp.BitwiseXor: _bits("^"),
-    exp.Neg: _neg,
-    exp.Abs: lambda to, node: Sign((of := to.number(node.this)).type, "abs", of),
-}  # fmt: skip
+    **{kind: partial(_arithmetic, op) for kind, op in {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}.items()},
+    **{kind: partial(_division, op) for kind, op in {exp.Div: "/", exp.IntDiv: "div", exp.Mod: "%"}.items()},
+    **{kind: partial(_bits, op) for kind, op in _BITS.items()},
+    exp.Neg: partial(_sign, "minus"),
+    exp.Abs: partial(_sign, "abs"),
+}

@@ -9,27 +9,18 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from thalweg.language.scalar.casts import As, as_constant, holds_integers
+from thalweg.language.scalar.checked import As, as_constant, holds_integers
 from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
 from thalweg.language.scalar.expression import Constant, Expression
-from thalweg.language.scalar.types import (
-    BOOL,
-    DOUBLE,
-    INT32,
-    INT64,
-    MAX_PRECISION,
-    TEXT,
-    is_decimal,
-    is_numeric,
-    is_plain_time,
-)  # fmt: skip
+from thalweg.language.scalar.types import decimal_type, is_decimal, is_numeric, is_plain_time
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _TYPES = {
-    exp.DType.BOOLEAN: BOOL, exp.DType.TINYINT: pa.int8(), exp.DType.SMALLINT: pa.int16(), exp.DType.INT: INT32,
-    exp.DType.BIGINT: INT64, exp.DType.FLOAT: pa.float32(), exp.DType.DOUBLE: DOUBLE, exp.DType.TEXT: TEXT,
-    exp.DType.DATE: pa.date32(), exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
+    exp.DType.BOOLEAN: pa.bool_(), exp.DType.TINYINT: pa.int8(), exp.DType.SMALLINT: pa.int16(),
+    exp.DType.INT: pa.int32(), exp.DType.BIGINT: pa.int64(), exp.DType.FLOAT: pa.float32(),
+    exp.DType.DOUBLE: pa.float64(), exp.DType.TEXT: pa.string(), exp.DType.DATE: pa.date32(),
+    exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
 }  # fmt: skip
 
 
@@ -39,13 +30,12 @@ def _cast(to: Compiler, node: exp.Cast) -> Expression:
         raise OnlySpark(node)
     of = to.value(node.this)
     if isinstance(of, Constant) and pt.is_string(of.type) and (pt.is_date(target) or is_plain_time(target)):
-        moment = _moment(of.value, target)
-        if moment is None:
-            raise OnlySpark(node)
-        return moment
-    if not _castable(of, target):
+        found: Expression | None = _moment(of.value, target)
+    else:
+        found = as_constant(of, target) or As(target, of) if _castable(of, target) else None
+    if found is None:
         raise OnlySpark(node)
-    return as_constant(of, target) or As(target, of)
+    return found
 
 
 def _castable(of: Expression, target: pa.DataType) -> bool:
@@ -78,8 +68,7 @@ def _named_type(to: exp.DataType) -> pa.DataType | None:
         digits = [int(str(e.this.this)) for e in to.expressions]
     except (ValueError, AttributeError):
         return None
-    precision, scale = [*digits, 0][:2] if digits else (10, 0)
-    return pa.decimal128(precision, scale) if 0 < precision <= MAX_PRECISION and scale <= precision else None
+    return decimal_type(*([*digits, 0][:2] if digits else (10, 0)))
 
 
 def _moment(text: str, type: pa.DataType) -> Constant | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import pyarrow.types as pt
 from sqlglot import exp
 
-from thalweg.language.scalar.comparison import Compare, In, IsNan, NullSafeEqual
 from thalweg.language.scalar.compile.casts import dated
-from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rule, Rules
-from thalweg.language.scalar.compile.logic import balanced
-from thalweg.language.scalar.expression import Constant, Expression
-from thalweg.language.scalar.logic import And, Not, Or
+from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
+from thalweg.language.scalar.expression import Apply, Constant, Expression
+from thalweg.language.scalar.logic import connected
 from thalweg.language.scalar.types import BOOL, common, comparable, family, is_decimal, only_spark
 
 _PREDICATES = (exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
@@ -42,11 +40,17 @@ def pair(to: Compiler, node: exp.Expr, left: exp.Expr, right: exp.Expr) -> tuple
     return to.cast(left, a, shared), to.cast(right, b, shared)
 
 
-def compared(to: Compiler, op: Any, node: exp.Expr, this: exp.Expr, other: exp.Expr) -> Expression:
+def compared(to: Compiler, op: str, node: exp.Expr, this: exp.Expr, other: exp.Expr) -> Expression:
     left, right = pair(to, node, this, other)
     if pt.is_null(left.type):
         return Constant(BOOL, None)  # both sides are NULL: there is no type to compare in
-    return Compare(BOOL, op, left, right)
+    return Apply(BOOL, op, (left, right))
+
+
+def _compare(op: str, to: Compiler, node: exp.Expr) -> Expression:
+    if op not in ("=", "<>"):
+        _within_bigint(to, node, node.this, node.expression)
+    return compared(to, op, node, node.this, node.expression)
 
 
 def _within_bigint(to: Compiler, node: exp.Expr, *sides: exp.Expr) -> None:
@@ -59,21 +63,9 @@ def _within_bigint(to: Compiler, node: exp.Expr, *sides: exp.Expr) -> None:
                 raise OnlySpark(node)
 
 
-def _same(op: str) -> Rule:
-    return lambda to, node: compared(to, op, node, node.this, node.expression)
-
-
-def _ordered(op: str) -> Rule:
-    def rule(to: Compiler, node: exp.Expr) -> Expression:
-        _within_bigint(to, node, node.this, node.expression)
-        return compared(to, op, node, node.this, node.expression)
-
-    return rule
-
-
 def _null_safe(to: Compiler, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expression:
     left, right = pair(to, node, node.this, node.expression)
-    return Constant(BOOL, True) if pt.is_null(left.type) else NullSafeEqual(BOOL, left, right)
+    return Constant(BOOL, True) if pt.is_null(left.type) else Apply(BOOL, "<=>", (left, right))
 
 
 def _between(to: Compiler, node: exp.Between) -> Expression:
@@ -81,8 +73,7 @@ def _between(to: Compiler, node: exp.Between) -> Expression:
         raise OnlySpark(node)
     low, high = node.args["low"], node.args["high"]
     _within_bigint(to, node, node.this, low, high)
-    above, below = compared(to, ">=", node, node.this, low), compared(to, "<=", node, node.this, high)
-    return And(BOOL, above, below)
+    return connected("and", [compared(to, ">=", node, node.this, low), compared(to, "<=", node, node.this, high)])
 
 
 def _in(to: Compiler, node: exp.In) -> Expression:
@@ -90,22 +81,26 @@ def _in(to: Compiler, node: exp.In) -> Expression:
         raise OnlySpark(node)
     of = to.value(node.this)
     of, *options = to.alike(node, [of, *(dated(to.value(e), of) for e in node.expressions)])
+    constants = tuple(o.value for o in options if isinstance(o, Constant))
     exact = pt.is_integer(of.type) or pt.is_string(of.type) or pt.is_date(of.type)
-    if exact and all(isinstance(o, Constant) for o in options):
-        return In(BOOL, of, tuple(o.value for o in options if isinstance(o, Constant)))
-    return balanced(Or, [Compare(BOOL, "=", of, option) for option in options])
+    if exact and len(constants) == len(options):
+        return Apply(BOOL, "in", (of,), constants)
+    return connected("or", [Apply(BOOL, "=", (of, option)) for option in options])
 
 
 def _isnan(to: Compiler, node: exp.IsNan) -> Expression:
     of = to.number(node.this)
     if not pt.is_floating(of.type):
         raise OnlySpark(node)
-    return IsNan(BOOL, of)
+    return Apply(BOOL, "isnan", (of,))
 
 
+_OPERATORS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 RULES: Rules = {
-    exp.EQ: _same("="), exp.NEQ: _same("<>"),
-    exp.LT: _ordered("<"), exp.LTE: _ordered("<="), exp.GT: _ordered(">"), exp.GTE: _ordered(">="),
-    exp.NullSafeEQ: _null_safe, exp.NullSafeNEQ: lambda to, node: Not(BOOL, _null_safe(to, node)),
-    exp.Between: _between, exp.In: _in, exp.IsNan: _isnan,
-}  # fmt: skip
+    **{kind: partial(_compare, op) for kind, op in _OPERATORS.items()},
+    exp.NullSafeEQ: _null_safe,
+    exp.NullSafeNEQ: lambda to, node: Apply(BOOL, "not", (_null_safe(to, node),)),
+    exp.Between: _between,
+    exp.In: _in,
+    exp.IsNan: _isnan,
+}

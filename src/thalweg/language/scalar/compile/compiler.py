@@ -17,13 +17,11 @@ from sqlglot import exp
 from thalweg.errors import QueryError
 from thalweg.language.functions import Signature
 from thalweg.language.query import Column
-from thalweg.language.scalar.casts import As, as_constant
-from thalweg.language.scalar.expression import Call, Constant, Expression
-from thalweg.language.scalar.logic import Not
+from thalweg.language.scalar.checked import As, as_constant
+from thalweg.language.scalar.expression import Apply, Call, Constant, Expression
 from thalweg.language.scalar.types import BOOL, common, family, is_decimal, is_numeric, only_spark
 
-Rule: TypeAlias = "Callable[[Compiler, Any], Expression]"
-Rules: TypeAlias = Mapping[type[exp.Expr], Rule]
+Rules: TypeAlias = "Mapping[type[exp.Expr], Callable[[Compiler, Any], Expression]]"
 
 
 class OnlySpark(Exception):
@@ -35,12 +33,8 @@ class OnlySpark(Exception):
 
     def hint(self, otherwise: str) -> str:
         """What to do about it, if Spark can't evaluate it because a Python function is near."""
-        name = self.node.name
-        return (
-            f"if {name} is a Python function, pass it: {name}={name}"
-            if isinstance(self.node, exp.Anonymous)
-            else otherwise
-        )
+        name = self.node.name if isinstance(self.node, exp.Anonymous) else ""
+        return f"if {name} is a Python function, pass it: {name}={name}" if name else otherwise
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ class Names:
     columns: Mapping[int, Resolved]
     functions: Mapping[str, tuple[str, Signature]]
     error: Callable[[exp.Expr, str, str | None], QueryError]
-    key: Callable[[Column], Any] = lambda column: column
+    key: Callable[[Column], Any]
     """The key under which the engine will pass a column's array."""
 
 
@@ -78,7 +72,7 @@ class Compiler:
         if rule is None:
             raise OnlySpark(node)
         found = rule(self, node)
-        return Not(BOOL, found) if node.args.get("negate") else found
+        return Apply(BOOL, "not", (found,)) if node.args.get("negate") else found
 
     def condition(self, node: exp.Expr) -> Expression:
         found = self.value(node, BOOL)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from thalweg.language.durations import unit
 from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
 from thalweg.language.scalar.expression import Constant, Expression, Field, Member
-from thalweg.language.scalar.types import BOOL, DOUBLE, INT32, INT64, MAX_PRECISION, MICROSECONDS, TEXT, logical
+from thalweg.language.scalar.types import BOOL, DOUBLE, INT32, INT64, MICROSECONDS, TEXT, decimal_type, logical
 
 
 def _column(to: Compiler, node: exp.Column) -> Expression:
@@ -48,8 +48,7 @@ def decimal_of(value: decimal.Decimal) -> pa.Decimal128Type | None:
     if not isinstance(exponent, int):
         return None
     scale = max(0, -exponent)
-    precision = max(len(digits) + max(0, exponent), scale, 1)
-    return pa.decimal128(precision, scale) if precision <= MAX_PRECISION else None
+    return decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
 
 
 def _interval(to: Compiler, node: exp.Interval) -> Expression:

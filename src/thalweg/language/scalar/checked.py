@@ -1,18 +1,86 @@
-"""Casts that give Spark's value or raise where Spark does."""
+"""Expressions that raise where Spark does: arithmetic, and casts.
+
+Integers and decimals raise on overflow; floating point follows IEEE 754, as on the JVM.
+"""
 
 from __future__ import annotations
 
 import decimal
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
-from thalweg.language.scalar.arithmetic import filled
-from thalweg.language.scalar.expression import Constant, Datum, Expression, Frame, Unanswerable, answered
+from thalweg.language.scalar.expression import Constant, Expression, Frame, Unanswerable, answered
+from thalweg.language.scalar.kernels import Datum
+
+_KERNELS = {
+    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "minus": pc.negate_checked,
+    "abs": pc.abs_checked,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arithmetic(Expression):
+    """+, - and *; unary minus and abs."""
+
+    op: Literal["+", "-", "*", "minus", "abs"]
+    of: tuple[Expression, ...]
+
+    @cached_property
+    def careful(self) -> bool:
+        return not pt.is_floating(self.type) or any(p.careful for p in self.parts)
+
+    def evaluate(self, frame: Frame) -> Datum:
+        operands = [e.evaluate(frame) for e in self.of]
+        if pt.is_date(self.type):
+            operands = [pc.cast(o, pa.int32()) for o in operands]
+        answer = answered(f"{self.op} overflows {self.type}", lambda: _KERNELS[self.op](*operands))
+        return answer if answer.type == self.type else pc.cast(answer, self.type)
+
+
+@dataclass(frozen=True)
+class Divide(Expression):
+    """/ in double, DIV in bigint, % in the common type; a zero divisor raises."""
+
+    op: Literal["/", "div", "%"]
+    left: Expression
+    right: Expression
+
+    @cached_property
+    def careful(self) -> bool:
+        return True
+
+    def evaluate(self, frame: Frame) -> Datum:
+        valid, left = _filled(self.left.array(frame), 0)
+        valid_right, right = _filled(self.right.array(frame), 1)
+        valid = valid & valid_right
+        if (valid & (right == 0)).any():
+            raise Unanswerable("division by zero")
+        right = np.where(right == 0, 1, right)
+        with np.errstate(all="ignore"):
+            if self.op == "/":
+                answer = left / right
+            elif self.op == "%":
+                answer = np.fmod(left, right).astype(left.dtype)
+            elif (valid & (right == -1) & (left == np.iinfo(np.int64).min)).any():
+                raise Unanswerable("DIV overflows bigint")
+            else:
+                quotient = left // right
+                answer = quotient + ((quotient < 0) & (quotient * right != left))
+        return pa.array(answer, self.type, mask=~valid)
+
+
+def _filled(array: pa.Array, null: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which rows are valid, and the values, with something harmless where they are NULL."""
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    values = pc.fill_null(array, pa.scalar(null, array.type)) if array.null_count else array
+    return valid, values.to_numpy(zero_copy_only=False)
 
 
 @dataclass(frozen=True)
@@ -28,16 +96,7 @@ class As(Expression):
             return self.of.evaluate(frame)
         if pt.is_floating(self.of.type) and pt.is_integer(self.type):
             return _truncated(self.of.array(frame), self.type)
-        return self._same if isinstance(self.of, Constant) else self._cast(self.of.evaluate(frame))
-
-    @cached_property
-    def _same(self) -> Datum:
-        """The value of a constant, whatever the rows."""
-        assert isinstance(self.of, Constant)
-        return self._cast(pa.scalar(self.of.value, self.of.type))
-
-    def _cast(self, datum: Datum) -> Datum:
-        source, target = self.of.type, self.type
+        datum, source, target = self.of.evaluate(frame), self.of.type, self.type
         if pt.is_null(source):
             return pa.scalar(None, target)
         if pt.is_boolean(target) and not pt.is_boolean(source):
@@ -61,7 +120,7 @@ def holds_integers(target: pa.Decimal128Type, source: pa.DataType) -> bool:
 
 
 def _truncated(array: pa.Array, target: pa.DataType) -> pa.Array:
-    valid, values = filled(array, 0)
+    valid, values = _filled(array, 0)
     kind = target.to_pandas_dtype()
     low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     if not (valid <= ((np.floor(values) <= float(high)) & (np.ceil(values) >= float(low)))).all():
