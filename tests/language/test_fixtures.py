@@ -1,6 +1,6 @@
-"""Queries and what becomes of them, as text: fixtures/*.sql hold pairs of a query and what is understood or said.
+"""Queries and their outcomes as text: fixtures/*.sql pair each query with what was understood, or with the error.
 
-After a wanted change: `python tests/language/test_fixtures.py` writes what the code says now; read the difference.
+After a deliberate change, `python tests/language/test_fixtures.py` rewrites the outcomes; read the difference.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from thalweg.errors import PredicateError
+from thalweg.errors import DefinitionError, PredicateError
 from thalweg.language import Source
 from thalweg.language.bind import bind
 from thalweg.language.functions import signature
+from thalweg.language.predicate import pred
 
 T = Source(pa.schema({"x": pa.int64(), "y": pa.float64(), "s": pa.string()}))
 
@@ -111,6 +113,21 @@ def test_wrong_type_is_named() -> None:
         holds("f(x) > 1", {"f": number}, x=[1])
     with pytest.raises(PredicateError, match="f returned int64, which is no verdict"):
         holds("f(x)", {"f": column}, x=[1])
+
+
+def test_a_function_is_called_alike_in_sql_and_as_a_predicate() -> None:
+    def above(x: pa.Array, limit: int) -> pa.Array:
+        return pc.greater(x, limit)
+
+    def hidden(x: Unknown) -> pa.Array:  # type: ignore[name-defined]  # noqa: F821
+        return pc.greater(x, 1)
+
+    high = functools.partial(above, limit=2)
+    for f, kept in ((high, [False, False, True]), (hidden, [False, True, True])):
+        assert pred(f, "x").kind == signature(f).kind == "arrow"
+        assert holds("f(x)", {"f": f}, x=[1, 2, 3]) == kept
+    with pytest.raises(DefinitionError, match="which columns does above take"):
+        pred(high)
 
 
 def test_signatures() -> None:

@@ -112,9 +112,7 @@ def _hints(function: Callable[..., Any]) -> list[Any]:
     for evaluated in (True, False):
         try:
             found = inspect.signature(function, eval_str=evaluated)
-        except (TypeError, ValueError):
-            break
-        except Exception:  # an annotation names what only a type checker can see: its own text must do
+        except Exception:  # an annotation that only a type checker can evaluate (try its text), or a built-in
             continue
         hints = [p.annotation for p in found.parameters.values()] + [found.return_annotation]
         return [None if h is inspect.Parameter.empty else h for h in hints]

@@ -19,6 +19,8 @@ from thalweg.language.scalar.expression import Condition, Expression
 
 @dataclass
 class Conjunct:
+    """One conjunct, with its columns resolved."""
+
     node: exp.Expr
     text: str
     columns: list[Resolved]

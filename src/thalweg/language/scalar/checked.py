@@ -141,6 +141,8 @@ def as_constant(expression: Expression, target: pa.DataType) -> Constant | None:
         return None
     if pt.is_floating(target):
         return Constant(target, float(value))
+    if pt.is_integer(target) and isinstance(value, int):
+        return Constant(target, value) if -(limit := 2 ** (target.bit_width - 1)) <= value < limit else None
     if pt.is_decimal(target):
         number = decimal.Decimal(value)
         _, digits, exponent = number.as_tuple()
