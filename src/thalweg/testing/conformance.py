@@ -3,40 +3,41 @@
     for check in thalweg.testing.checks(MyPolicy):
         check()
 
-A check drives fresh policies over seeded streams of known pass bits, through the real fabric with recorded costs, and
-raises AssertionError with what was broken. Nothing is timed; a check gives the same outcome on every machine.
+A check drives fresh policies along courses of filters and of joins (`courses.py`) and raises AssertionError with what
+was broken. Nothing is timed; a check has the same outcome on every machine.
 """
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
+import math
 import pickle
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, cast
 from unittest import mock
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from thalweg import optimize
-from thalweg.contract.batch import Batch
-from thalweg.contract.policy import Policy
-from thalweg.contract.visits import PASSED, Visits
-from thalweg.execute.fabric import Fabric
-from thalweg.execute.filters import Filter, Rows, Verdict
-from thalweg.execute.meter import RecordedMeter
-from thalweg.plan import Event, Operator, Pipeline, Routes, Ruster
+from thalweg.contract.policy import Classifying, Policy, Pricing, Priming
+from thalweg.optimize.orders.chaos import Chaos
+from thalweg.optimize.orders.written import Written
+from thalweg.plan import Pipeline, Route, Routes
+from thalweg.testing import filtercourse, joincourse
 from thalweg.testing.chance import Seeded
+from thalweg.testing.courses import Course, Make, Run, Step, assert_same
+from thalweg.testing.filtercourse import FilterCourse, make_course
 from thalweg.testing.filters import make_pipeline, make_rusters
-
-Make = Callable[[Pipeline, int], Policy]
-"""A policy class, or anything else that makes a policy of a pipeline and a seed."""
+from thalweg.testing.joinrun import run as run_case
+from thalweg.testing.joins import make_case
+from thalweg.testing.watched import Watched, assert_allowed, assert_split, watch
 
 
 @dataclass(frozen=True)
@@ -79,239 +80,102 @@ def checks(policy: str | Make) -> Iterator[Check]:
         yield Check(function, make, label)
 
 
-# --- streams ----------------------------------------------------------------------------------------------------------
+# --- courses ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Stream:
-    """Batches of tuples whose pass bits are known, and the recorded cost of each operator."""
-
-    pipeline: Pipeline
-    pieces: tuple[NDArray[np.bool_], ...]
-    costs: tuple[float, ...]
-    kinds: tuple[NDArray[np.int64], ...] = ()
-    """Content: what kind each tuple is of, where kinds have their own pass rates."""
-
-    def batch(self, number: int) -> Batch:
-        columns: dict[str, NDArray[Any]] = {"row": np.arange(len(self.pieces[number]))}
-        if self.kinds:
-            columns["kind"] = self.kinds[number]
-        return Batch(pa.record_batch(columns), number)
-
-    def visits(self, number: int, rusters: Sequence[Ruster]) -> Visits:
-        """Through the real fabric, a filter for each operator; stems then get as many matches as a stem might find."""
-        bits = self.pieces[number]
-        filters = [Known(op.name, bits[:, i]) for i, op in enumerate(self.pipeline.operators)]
-        kept, visits = Fabric(self.pipeline, filters, RecordedMeter(self.costs)).filter(self.batch(number), rusters)
-        assert np.array_equal(kept, bits.all(axis=1)), "rows were lost or doubled on their routes"
-        journeys = []
-        for journey in visits.journeys:
-            seen = tuple(
-                replace(v, rows_out=3 * v.rows_out - v.rows_out // 2, survivors=v.rows_out)
-                if self.pipeline.operators[v.operator].kind == "stem"
-                else v
-                for v in journey.visits
-            )
-            matches = None
-            if journey.passed is not None:
-                matches = np.where(journey.passed == PASSED, 2, journey.passed).astype(np.int64)
-                journey.passed.flags.writeable = matches.flags.writeable = False  # visits are told, not lent
-            joined = any(op.kind == "stem" for op in self.pipeline.operators)
-            journeys.append(replace(journey, visits=seen, matches=matches if joined else None))
-        return replace(visits, journeys=tuple(journeys))
+@cache
+def courses() -> tuple[Course, ...]:
+    """Filters that are free, guarded, and whose rates depend on content; joins of streams, of a chain, with tables."""
+    return (
+        make_course(filtercourse.free(4), 1),
+        make_course(filtercourse.guarded(), 2),
+        make_course(filtercourse.free(3), 3, batches=24, kinds=3),
+        joincourse.meeting(),
+        joincourse.chained(),
+        joincourse.lookups(),
+    )
 
 
-class Known(Filter):
-    """A filter that knows its verdict for each row, by the number in the column `row`."""
-
-    def __init__(self, name: str, verdicts: NDArray[np.bool_]) -> None:
-        super().__init__(name, verdicts.__getitem__, ("row",))
-
-    def evaluate(self, batch: pa.RecordBatch, rows: Rows | None) -> Verdict:
-        numbers = batch.column("row").to_numpy()
-        return Verdict(self.function(numbers if rows is None else numbers[rows]))
+def _small(rows: list[int], *, pass_rate: float | None = None, keys: tuple[int, int] = (20, 60)) -> list[Course]:
+    """The same kinds of courses with batches of these sizes."""
+    shapes = (filtercourse.free(3), filtercourse.guarded())
+    filters = [make_course(shape, 6, rows=rows, pass_rate=pass_rate) for shape in shapes]
+    return [*filters, joincourse.meeting(rows, keys=keys), joincourse.chained(rows), joincourse.lookups(rows)]
 
 
-def make_stream(
-    pipeline: Pipeline,
-    seed: int,
-    *,
-    batches: int = 20,
-    rows: int | Sequence[int] = 2000,
-    pass_rate: float | None = None,
-    kinds: int = 1,
-) -> Stream:
-    """Correlated operators of unequal cost; in the middle of the stream their pass rates change places. With several
-    kinds of tuples each kind has its own rates, and a column tells the kind."""
-    random = np.random.default_rng([seed, len(pipeline)])
-    n = len(pipeline)
-    rates = np.linspace(0.95, 0.2, n) if pass_rate is None else np.full(n, pass_rate)
-    costs = tuple(float(c) for c in random.choice([1e-6, 2e-6, 5e-6], n))
-    sizes = [rows] * batches if isinstance(rows, int) else list(rows)
-    pieces = []
-    kind: list[NDArray[np.int64]] = []
-    for k, size in enumerate(sizes):
-        shared = random.random((size, 1))
-        own = random.random((size, n))
-        value = np.where(random.random((size, n)) < 0.4, shared, own)
-        now = rates if k < len(sizes) // 2 else rates[::-1]
-        if kinds > 1:
-            kind.append(random.integers(0, kinds, size))
-            now = np.array([np.roll(now, turn) for turn in range(kinds)])[kind[-1]]
-        pieces.append(value < now)
-    return Stream(pipeline, tuple(pieces), costs, tuple(kind))
+def _survives(make: Make, course: Course) -> None:
+    run = course.run(make)
+    while run.taken < run.length:
+        run.step()
+        for policy in run.policies.values():
+            policy.explain()
+    for policy in run.policies.values():
+        json.dumps(policy.snapshot())
 
 
-def _filters(count: int) -> Pipeline:
-    return Pipeline("s", tuple(Operator(f"f{i}") for i in range(count)))
-
-
-GUARDED = Pipeline(
-    "s",
-    (
-        Operator("f0", after=frozenset({3})),
-        Operator("f1"),
-        Operator("f2", after=frozenset({0})),
-        Operator("f3"),
-        Operator("f4"),
-    ),
-)
-PRODUCT = Pipeline(
-    "s",
-    (
-        Operator("s0", "stem", near=frozenset({1})),
-        Operator("s1", "stem", near=frozenset({0})),
-        Operator("s2", "stem", near=frozenset({3})),
-        Operator("s3", "stem", near=frozenset({2})),
-        Operator("f4"),
-    ),
-)
-"""Two pairs of stems that nothing connects with the arriving input: a product with each, one pair after the other."""
-JOINED = Pipeline(
-    "s",
-    (
-        Operator("f0"),
-        Operator("s1", "stem"),
-        Operator("s2", "stem", near=frozenset({1})),
-        Operator("s3", "stem", near=frozenset({1, 2})),
-        Operator("f4", after=frozenset({0})),
-    ),
-)
-
-
-def _streams() -> list[Stream]:
-    """Enough tuples that a policy with the thesis' constants comes to decide something."""
-    kinds = make_stream(_filters(4), 1, batches=24, kinds=3)
-    return [make_stream(_filters(4), 1), make_stream(GUARDED, 2), make_stream(JOINED, 3), kinds]
-
-
-# --- driving ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a policy did with one batch, as plain values."""
-
-    rusters: tuple[tuple[Any, ...], ...]
-    events: tuple[Event, ...]
-    routes: tuple[tuple[str, tuple[int, ...]], ...]
-    version: int
-
-
-def drive(policy: Policy, stream: Stream, first: int = 0, last: int | None = None) -> list[Step]:
-    """Send batches of a stream through a policy and record what it does."""
-    steps = []
-    for number in range(first, len(stream.pieces) if last is None else last):
-        rusters = policy.route(stream.batch(number))
-        policy.observe(stream.visits(number, rusters))
-        routes = tuple((label, route.operators) for label, route in policy.plan.routes.items())
-        told = tuple(
-            (None if r.rows is None else r.rows.tobytes(), r.route.operators, r.purpose, r.also, r.label)
-            for r in rusters
-        )
-        steps.append(Step(told, tuple(policy.drain()), routes, policy.plan.version))
-    return steps
-
-
-def _assert_same(one: Sequence[Step], two: Sequence[Step], what: str) -> None:
-    for number, (a, b) in enumerate(zip(one, two, strict=True)):
-        assert a.events == b.events, f"{what}: other events at batch {number}: {a.events} and {b.events}"
-        assert a.routes == b.routes, f"{what}: another plan after batch {number}: {a.routes} and {b.routes}"
-        assert a == b, f"{what}: other rusters at batch {number}"
-
-
-def _assert_split(rusters: Sequence[Ruster], rows: int) -> None:
-    parts = [np.arange(rows) if r.rows is None else np.asarray(r.rows) for r in rusters]
-    for part in parts:
-        assert (part.dtype.kind, part.ndim) == ("i", 1), f"rows are positions, not {part.dtype} of shape {part.shape}"
-    together = np.sort(np.concatenate([*parts, np.zeros(0, np.int64)]))
-    assert together.tolist() == list(range(rows)), f"{rows} rows were split into {[len(p) for p in parts]}"
-
-
-def _assert_allowed(rusters: Sequence[Ruster], pipeline: Pipeline) -> None:
-    for ruster in rusters:
-        assert pipeline.allows(ruster.route), f"{ruster.route.operators} is not allowed in {pipeline}"
-        if isinstance(ruster.also, frozenset):
-            assert ruster.also <= set(range(len(pipeline))), f"also={ruster.also} names operators that are not there"
-
-
-def _survives(make: Make, stream: Stream) -> None:
-    policy = make(stream.pipeline, 0)
-    for number in range(len(stream.pieces)):
-        rusters = policy.route(stream.batch(number))
-        _assert_split(rusters, len(stream.pieces[number]))
-        _assert_allowed(rusters, stream.pipeline)
-        policy.observe(stream.visits(number, rusters))
-        policy.drain()
-        policy.explain()
-    json.dumps(policy.snapshot())
-
-
-# --- the checks -------------------------------------------------------------------------------------------------------
+# --- what it is -------------------------------------------------------------------------------------------------------
 
 
 def is_a_policy(make: Make) -> None:
-    """It has the verbs of the contract, a name, and a plan in force from the start."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 0)
-        assert isinstance(policy, Policy), "a verb of the contract is missing"
-        assert policy.name
-        assert isinstance(policy.plan, Routes)
-        for route in policy.plan.routes.values():
-            assert stream.pipeline.allows(route)
+    """It has the verbs of the contract, a name, and routes in force from the start."""
+    for course in courses():
+        for watched in course.run(make).policies.values():
+            assert isinstance(watched.policy, Policy), "a verb of the contract is missing"
+            assert watched.name
+            assert isinstance(watched.plan, Routes)
+            for route in watched.plan.routes.values():
+                assert watched.pipeline.allows(route)
 
 
 def every_row_in_one_ruster(make: Make) -> None:
     """Each row of a batch is in exactly one ruster, whatever the size of the batch."""
-    sizes = [1000, 1, 3, 0, 997, 2, 10_000, 64]
-    for pipeline in (_filters(2), GUARDED, JOINED):
-        stream = make_stream(pipeline, 4, rows=sizes)
-        policy = make(pipeline, 0)
-        for number, size in enumerate(sizes):
-            rusters = policy.route(stream.batch(number))
-            _assert_split(rusters, size)
-            policy.observe(stream.visits(number, rusters))
+    for course in _small([400, 1, 3, 0, 397, 2, 64]):
+        course.run(make).steps()
+    make_course(filtercourse.free(2), 4, rows=[10_000, 1, 5_000]).run(make).steps()
 
 
 def routes_are_allowed(make: Make) -> None:
-    """Guards come before what they guard, stems after what connects them: on random pipelines, always."""
-    drawn = [make_pipeline(Seeded(seed), 1 + seed % 10, stems=seed % 3 == 2) for seed in range(30)]
-    for seed, pipeline in enumerate([GUARDED, JOINED, PRODUCT, *drawn]):
-        stream = make_stream(pipeline, seed, batches=4, rows=4000)
-        policy = make(pipeline, seed)
-        for number in range(len(stream.pieces)):
-            rusters = policy.route(stream.batch(number))
-            _assert_allowed(rusters, pipeline)
-            policy.observe(stream.visits(number, rusters))
-            for route in policy.plan.routes.values():
-                assert pipeline.allows(route), f"the plan has {route.operators}, not allowed in {pipeline}"
+    """Guards come before what they guard, stems after what connects them: on random filters and joins, always."""
+    for seed in range(20):
+        course = make_course(make_pipeline(Seeded(seed), 1 + seed % 10), seed, batches=4, rows=4000)
+        _assert_plans_allowed(course.run(make, seed))
+    _assert_plans_allowed(joincourse.chained(150, 6).run(make))
+    _assert_plans_allowed(joincourse.product().run(make))
+
+
+def _assert_plans_allowed(run: Run) -> None:
+    for _ in range(run.length):
+        run.step()
+        for watched in run.policies.values():
+            for route in watched.plan.routes.values():
+                assert watched.pipeline.allows(route), f"the plan has {route.operators}, not allowed"
+
+
+def the_answer_stays(make: Make) -> None:
+    """Whatever it decides, random joins give the rows that the written order gives, and so does a course of each kind."""
+    for seed in range(300_000, 300_008):
+        case = make_case(seed, policies=("written",), layouts=("hash",), long=seed % 4 == 0)
+        found, wanted = run_case(case, policy=_watched(make)), run_case(case)
+        assert Counter(map(repr, found.rows)) == Counter(map(repr, wanted.rows)), f"other rows for seed {seed}"
+    for course in (joincourse.meeting(), joincourse.lookups(), joincourse.product()):
+        assert _rows(course, make) == _rows(course, Written), "other rows than in written order"
+
+
+def _watched(make: Make) -> Make:
+    return lambda pipeline, seed: watch(make(pipeline, seed), pipeline)
+
+
+def _rows(course: Course, make: Make) -> list[tuple[Any, ...]]:
+    return [step.rows for step in course.run(make).steps()]
+
+
+# --- reproducible -----------------------------------------------------------------------------------------------------
 
 
 def same_inputs_same_decisions(make: Make) -> None:
     """Same seed, same batches, same recorded costs: same rusters, same events, same plans."""
-    for stream in _streams():
-        one, two = drive(make(stream.pipeline, 5), stream), drive(make(stream.pipeline, 5), stream)
-        _assert_same(one, two, "run twice")
+    for course in courses():
+        assert_same(course.run(make).steps(), course.run(make).steps(), "run twice")
 
 
 def no_clock_and_no_global_chance(make: Make) -> None:
@@ -322,197 +186,306 @@ def no_clock_and_no_global_chance(make: Make) -> None:
         for turn in (1, 2):
             random.seed(turn)
             np.random.seed(turn)  # noqa: NPY002
-            clocks = {
-                c: mock.Mock(return_value=turn * 1e9) for c in ("time", "perf_counter", "monotonic", "process_time")
-            }
+            names = ("time", "perf_counter", "monotonic", "process_time")
+            clocks = {c: mock.Mock(return_value=turn * 1e9) for c in names}
             with mock.patch.multiple(time, **clocks):
-                runs.append([drive(make(s.pipeline, 5), s, last=6) for s in _streams()])
+                runs.append([course.run(make).steps(6) for course in courses()])
         for one, two in zip(*runs, strict=True):
-            _assert_same(one, two, "another clock, other random numbers elsewhere")
+            assert_same(one, two, "another clock, other random numbers elsewhere")
     finally:
         random.setstate(kept[0])
         np.random.set_state(kept[1])  # noqa: NPY002
 
 
 def a_snapshot_continues(make: Make) -> None:
-    """A snapshot, through JSON, restored into a fresh policy: it goes on exactly as the original would have."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 5)
-        records, whole = [], []
-        for number in range(len(stream.pieces)):
-            records.append(json.dumps(policy.snapshot()))
-            whole += drive(policy, stream, number, number + 1)
-        for stop in (0, 1, len(records) // 2 + 1, len(records) - 2):
-            fresh = make(stream.pipeline, 5)
-            fresh.restore(json.loads(records[stop]))
-            _assert_same(drive(fresh, stream, stop), whole[stop:], f"restored after {stop} batches")
-
-
-def restoring_keeps_what_was_learned(make: Make) -> None:
-    """A policy of another seed takes up plan and version from a snapshot: a new worker starts where others are."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 5)
-        drive(policy, stream)
-        fresh = make(stream.pipeline, 6)
-        fresh.restore(json.loads(json.dumps(policy.snapshot())))
-        assert dict(fresh.plan.routes) == dict(policy.plan.routes), f"{fresh.plan} where {policy.plan} was learned"
-        assert fresh.plan.version == policy.plan.version
-        drive(fresh, stream, last=2)
-
-
-def a_restored_plan_is_allowed(make: Make) -> None:
-    """What was learned before a guard was added to the query never brings in a route that breaks the guard."""
-    free = _filters(5)
-    guarded = Pipeline("s", tuple(replace(op, after=GUARDED.operators[i].after) for i, op in enumerate(free.operators)))
-    stream = make_stream(free, 1)
-    policy = make(free, 5)
-    for number in range(len(stream.pieces)):
-        drive(policy, stream, number, number + 1)
-        fresh = make(guarded, 5)
-        fresh.restore(json.loads(json.dumps(policy.snapshot())))
-        for route in fresh.plan.routes.values():
-            assert guarded.allows(route), f"{route.operators} was restored into {guarded}"
-        _assert_allowed(fresh.route(stream.batch(number)), guarded)
-
-
-def survives_empty_batches(make: Make) -> None:
-    """Batches without rows, first, between and last."""
-    for pipeline in (_filters(3), GUARDED, JOINED):
-        _survives(make, make_stream(pipeline, 6, rows=[0, 0, 500, 0, 500, 0, 0]))
-
-
-def survives_single_rows(make: Make) -> None:
-    """A stream that comes one row at a time."""
-    for pipeline in (_filters(3), GUARDED, JOINED):
-        _survives(make, make_stream(pipeline, 7, rows=[1] * 60))
-
-
-def survives_all_rows_passing(make: Make) -> None:
-    """No operator ever drops anything."""
-    for pipeline in (_filters(3), GUARDED, JOINED):
-        _survives(make, make_stream(pipeline, 8, pass_rate=1.0, batches=10))
-
-
-def survives_all_rows_dropped(make: Make) -> None:
-    """Every operator drops everything, so that later ones are met by profiling alone."""
-    for pipeline in (_filters(3), GUARDED, JOINED):
-        _survives(make, make_stream(pipeline, 9, pass_rate=0.0, batches=10))
-
-
-def survives_one_operator(make: Make) -> None:
-    """Nothing to choose."""
-    _survives(make, make_stream(_filters(1), 10))
-    _survives(make, make_stream(Pipeline("s", (Operator("s0", "stem"),)), 10))
-
-
-def survives_no_operators(make: Make) -> None:
-    """Nothing to do."""
-    _survives(make, make_stream(_filters(0), 11, rows=[100, 0, 1, 1000]))
-
-
-def observes_what_it_did_not_ask_for(make: Make) -> None:
-    """After a restart, visits may come from routes of another plan, profiled in other ways: no harm comes of them."""
-    for pipeline in (_filters(1), _filters(4), GUARDED, JOINED):
-        stream = make_stream(pipeline, 12, batches=10, rows=1000, pass_rate=0.5 if len(pipeline) == 1 else None)
-        policy = make(pipeline, 0)
-        for number, bits in enumerate(stream.pieces):
-            policy.observe(stream.visits(number, make_rusters(Seeded(number), pipeline, len(bits))))
-        _survives(lambda *_, policy=policy: policy, stream)
-
-
-def events_tell_of_every_change(make: Make) -> None:
-    """Each change of the plan is an event with its version; versions only grow; a reorder has two different orders."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 5)
-        version, tuples = policy.plan.version, 0
-        for number, step in enumerate(drive(policy, stream)):
-            news = version
-            for event in step.events:
-                assert event.by == policy.name, f"{event} is not signed by {policy.name}"
-                assert str(event.why), f"{event} does not say why"
-                assert event.tuples >= tuples, f"{event} goes back in the stream"
-                json.dumps(event.record())
-                assert event.version >= news, f"{event} after version {news}"
-                if event.change is not None:
-                    assert event.change.before != event.change.after, f"{event} changes nothing"
-                    assert event.version > news, f"{event} changes the order without a new version"
-                assert event.kind != "reorder" or event.change is not None, f"{event} changes nothing"
-                news, tuples = event.version, event.tuples
-            assert step.version == news, f"batch {number}: the plan is version {step.version}, events tell of {news}"
-            version = news
-
-
-def a_version_has_one_meaning(make: Make) -> None:
-    """Plans of one version are one plan: what changed has a new version."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 5)
-        known = {policy.plan.version: tuple((k, r.operators) for k, r in policy.plan.routes.items())}
-        for step in drive(policy, stream):
-            assert known.setdefault(step.version, step.routes) == step.routes, (
-                f"version {step.version} has two meanings"
-            )
-
-
-def draining_empties(make: Make) -> None:
-    """Events are handed over once."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 5)
-        for number in range(len(stream.pieces)):
-            policy.observe(stream.visits(number, policy.route(stream.batch(number))))
-        policy.drain()
-        assert policy.drain() == [], "events were handed over twice"
-
-
-def explains_everything(make: Make) -> None:
-    """All operators are named, each route is allowed, and the shares of the classes sum to 1: before, while, after."""
-    for stream in [*_streams(), make_stream(_filters(0), 1, rows=[10]), make_stream(_filters(1), 1, rows=[10])]:
-        policy = make(stream.pipeline, 5)
-        for number in range(len(stream.pieces) + 1):
-            told = policy.explain()
-            assert told.policy == policy.name
-            assert [o.name for o in told.operators] == stream.pipeline.names, f"operators {told.operators}"
-            for op, view in zip(stream.pipeline.operators, told.operators, strict=True):
-                most = 1 if op.kind == "filter" else np.inf  # a stem has matches, maybe several
-                assert view.pass_rate is None or 0 <= view.pass_rate <= most, f"pass rate of {view}"
-                assert view.cost is None or view.cost > 0, f"cost of {view}"
-            assert abs(sum(r.share for r in told.routes) - 1) < 1e-9, f"shares {[r.share for r in told.routes]}"
-            assert all(stream.pipeline.allows(r.route) for r in told.routes)
-            assert str(told.why), "no reason is given"
-            if number < len(stream.pieces):
-                drive(policy, stream, number, number + 1)
+    """A snapshot, restored into a fresh policy: it goes on exactly as the original does."""
+    for course in courses():
+        run, whole, saved = course.run(make), [], []
+        for _ in range(run.length):
+            saved.append(run.save())
+            whole.append(run.step())
+        for stop in (0, 1, run.length // 2 + 1, run.length - 2):
+            fresh = course.run(make)
+            fresh.load(saved[stop])
+            assert_same(fresh.steps(), whole[stop:], f"restored after {stop} steps")
 
 
 def looking_changes_nothing(make: Make) -> None:
     """Explanations and snapshots are taken at any time and leave no trace in what is decided."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 5)
-        watched = []
-        for number in range(len(stream.pieces)):
-            policy.explain()
-            policy.snapshot()
-            watched += drive(policy, stream, number, number + 1)
-        _assert_same(watched, drive(make(stream.pipeline, 5), stream), "watched and not")
+    for course in courses():
+        run, seen = course.run(make), []
+        for _ in range(run.length):
+            for policy in run.policies.values():
+                policy.explain()
+                policy.snapshot()
+            run.save()
+            seen.append(run.step())
+        assert_same(seen, course.run(make).steps(), "looked at and not")
 
 
 def pickles(make: Make) -> None:
-    """A policy travels to workers by pickle, and goes on there as it would have here."""
-    for stream in _streams():
-        policy = make(stream.pipeline, 5)
-        half = len(stream.pieces) * 3 // 4
-        drive(policy, stream, last=half)
-        twin = pickle.loads(pickle.dumps(policy))
-        _assert_same(drive(twin, stream, half), drive(policy, stream, half), "pickled")
+    """A policy travels to workers by pickle and goes on there as it would have here."""
+    for course in courses():
+        run = course.run(make)
+        run.steps(run.length * 3 // 4)
+        for watched in run.policies.values():
+            twin = pickle.loads(pickle.dumps(watched.policy))
+            assert json.dumps(twin.snapshot()) == json.dumps(watched.snapshot()), "pickling lost something"
+            if isinstance(course, FilterCourse):
+                other = course.run(lambda *_, twin=twin: twin)
+                other.taken = run.taken
+                assert_same(other.steps(), run.steps(), "pickled")
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def restoring_keeps_what_was_learned(make: Make) -> None:
+    """A policy of another seed takes up plan and version from a snapshot: a new worker starts where others are."""
+    for course in courses():
+        run = course.run(make)
+        run.steps(run.length - 2)
+        fresh = course.run(make, seed=6)
+        fresh.load(run.save())
+        for name, policy in run.policies.items():
+            new = fresh.policies[name]
+            assert dict(new.plan.routes) == dict(policy.plan.routes), f"{new.plan} where {policy.plan} was learned"
+            assert new.plan.version == policy.plan.version
+        fresh.steps()
+
+
+def a_restored_plan_is_allowed(make: Make) -> None:
+    """What was learned before a guard was added to the query never brings in a route that breaks the guard."""
+    course = make_course(filtercourse.free(5), 1)
+    guarded = filtercourse.guarded()
+    run = course.run(make)
+    for number in range(run.length):
+        run.step()
+        fresh = make(guarded, 5)
+        fresh.restore(json.loads(json.dumps(run.policies["s"].snapshot())))
+        for route in fresh.plan.routes.values():
+            assert guarded.allows(route), f"{route.operators} was restored into {guarded}"
+        assert_allowed(fresh.route(course.batch(number)), guarded)
+
+
+def a_prior_starts_where_others_are(make: Make) -> None:
+    """Where it has a smaller record for new workers, that brings the same routes in force."""
+    for course in courses():
+        run = course.run(make)
+        run.steps()
+        for name, watched in run.policies.items():
+            if isinstance(watched.policy, Priming):
+                fresh = course.run(make, seed=6).policies[name]
+                fresh.restore(json.loads(json.dumps(watched.policy.prior())))
+                assert dict(fresh.plan.routes) == dict(watched.plan.routes), "the prior brings other routes"
+
+
+# --- what it survives -------------------------------------------------------------------------------------------------
+
+
+def survives_empty_batches(make: Make) -> None:
+    """Batches without rows, first, between and last."""
+    for course in _small([0, 0, 300, 0, 300, 0, 0]):
+        _survives(make, course)
+
+
+def survives_single_rows(make: Make) -> None:
+    """A stream that comes one row at a time."""
+    for course in _small([1] * 40):
+        _survives(make, course)
+
+
+def survives_all_rows_passing(make: Make) -> None:
+    """No filter ever drops anything, and every row joins every other."""
+    for course in _small([8] * 6, keys=(1, 1)):
+        _survives(make, course)
+    for shape in (filtercourse.free(3), filtercourse.guarded()):
+        _survives(make, make_course(shape, 8, pass_rate=1.0, batches=10))
+
+
+def survives_all_rows_dropped(make: Make) -> None:
+    """Every filter drops everything, so that later ones are met by profiling alone; and no row finds a partner."""
+    for shape in (filtercourse.free(3), filtercourse.guarded()):
+        _survives(make, make_course(shape, 9, pass_rate=0.0, batches=10))
+    _survives(make, joincourse.meeting(300, 6, keys=(10**9, 10**9)))
+
+
+def survives_one_operator(make: Make) -> None:
+    """Nothing to choose."""
+    _survives(make, make_course(filtercourse.free(1), 10))
+    _survives(make, joincourse.pair())
+
+
+def survives_no_operators(make: Make) -> None:
+    """Nothing to do."""
+    _survives(make, make_course(filtercourse.free(0), 11, rows=[100, 0, 1, 1000]))
+
+
+def observes_what_it_did_not_ask_for(make: Make) -> None:
+    """After a restart, visits may come from routes of another plan, profiled in other ways: no harm comes of them."""
+    for pipeline in (filtercourse.free(1), filtercourse.free(4), filtercourse.guarded()):
+        course = make_course(pipeline, 12, batches=10, rows=1000, pass_rate=0.5 if len(pipeline) == 1 else None)
+        policy = make(pipeline, 0)
+        for number, bits in enumerate(course.pieces):
+            policy.observe(course.visits(number, make_rusters(Seeded(number), pipeline, len(bits))))
+        _survives(lambda *_, policy=policy: policy, course)
+    wild, run = joincourse.meeting().run(Chaos), joincourse.meeting().run(make)
+    for _ in range(wild.length):
+        wild.step()
+        for name, watched in run.policies.items():
+            for visits in wild.notes[name].visits:
+                watched.policy.observe(visits)
+    run.steps()
+
+
+# --- what it tells ----------------------------------------------------------------------------------------------------
+
+
+def events_tell_of_every_change(make: Make) -> None:
+    """Each change of the plan is an event with its version; versions only grow; a change has two different sides."""
+    for course in courses():
+        run = course.run(make)
+        known = [(p.plan.version, 0) for p in run.policies.values()]
+        for number, step in enumerate(run.steps()):
+            for i, watched in enumerate(run.policies.values()):
+                known[i] = _follow(watched, step, i, *known[i])
+                told, now = known[i][0], step.versions[i]
+                assert now == told, f"step {number}: the plan is version {now}, events tell of {told}"
+
+
+def _follow(watched: Watched, step: Step, i: int, version: int, tuples: int) -> tuple[int, int]:
+    for event in step.events[i]:
+        assert event.by == watched.name, f"{event} is not signed by {watched.name}"
+        assert str(event.why), f"{event} does not say why"
+        assert event.tuples >= tuples, f"{event} goes back in the stream"
+        json.dumps(event.record())
+        assert event.version >= version, f"{event} after version {version}"
+        if event.change is not None:
+            assert event.change.before != event.change.after, f"{event} changes nothing"
+            assert event.version > version, f"{event} changes the routes without a new version"
+        version, tuples = event.version, event.tuples
+    return version, tuples
+
+
+def a_version_has_one_meaning(make: Make) -> None:
+    """Routes of one version are the same routes: what changed has a new version."""
+    for course in courses():
+        run = course.run(make)
+        known = {
+            (i, p.plan.version): tuple((k, r.operators) for k, r in p.plan.routes.items())
+            for i, p in enumerate(run.policies.values())
+        }
+        for step in run.steps():
+            for i, (version, routes) in enumerate(zip(step.versions, step.routes, strict=True)):
+                assert known.setdefault((i, version), routes) == routes, f"version {version} has two meanings"
+
+
+def draining_empties(make: Make) -> None:
+    """Events are handed over once."""
+    for course in courses():
+        run = course.run(make)
+        run.steps()
+        for policy in run.policies.values():
+            policy.drain()
+            assert policy.drain() == [], "events were handed over twice"
+
+
+def explains_everything(make: Make) -> None:
+    """All operators are named, each route is allowed, and the shares of the classes sum to 1: before, while, after."""
+    for course in [*courses(), make_course(filtercourse.free(0), 1, rows=[10]), joincourse.pair()]:
+        run = course.run(make)
+        for _ in range(run.length + 1):
+            for watched in run.policies.values():
+                _assert_explained(watched)
+            if run.taken < run.length:
+                run.step()
+
+
+def _assert_explained(watched: Watched) -> None:
+    told, pipeline = watched.explain(), watched.pipeline
+    assert told.policy == watched.name
+    assert [o.name for o in told.operators] == pipeline.names, f"operators {told.operators}"
+    for op, view in zip(pipeline.operators, told.operators, strict=True):
+        most = 1 if op.kind == "filter" else math.inf  # a stem has matches, maybe several
+        assert view.pass_rate is None or 0 <= view.pass_rate <= most, f"pass rate of {view}"
+        least = (
+            view.cost is None or view.cost > 0 or (op.kind == "stem" and view.cost == 0)
+        )  # an empty window costs none
+        assert least, f"cost of {view}"
+    assert abs(sum(r.share for r in told.routes) - 1) < 1e-9, f"shares {[r.share for r in told.routes]}"
+    assert all(pipeline.allows(r.route) for r in told.routes)
+    assert str(told.why), "no reason is given"
+
+
+# --- capabilities -----------------------------------------------------------------------------------------------------
+
+
+def prices_routes_without_a_trace(make: Make) -> None:
+    """Where it prices routes, every allowed route costs nothing less than zero, and asking decides nothing."""
+    for course in courses():
+        run, seen = course.run(make), []
+        able = [p for p in run.policies.values() if isinstance(p.policy, Pricing)]
+        if not able:
+            continue
+        for _ in range(run.length):
+            for watched, route in [(p, r) for p in able for r in _allowed(p.pipeline)]:
+                price = cast("Pricing", watched.policy).price(route)
+                assert price is None or 0 <= price < math.inf, f"{route.operators} costs {price}"
+            seen.append(run.step())
+        assert_same(seen, course.run(make).steps(), "asked for prices and not")
+
+
+def _allowed(pipeline: Pipeline) -> list[Route]:
+    """Some allowed routes."""
+    orders = map(Route, itertools.islice(itertools.permutations(range(len(pipeline))), 30))
+    return [route for route in orders if pipeline.allows(route)]
+
+
+def classes_are_assigned_without_a_trace(make: Make) -> None:
+    """Where it has classes, each row has one and its route is in force, and asking decides nothing."""
+    for course in courses():
+        if not isinstance(course, FilterCourse):
+            continue
+        run, seen = course.run(make), []
+        policy = run.policies["s"].policy
+        if not isinstance(policy, Classifying):
+            continue
+        for number in range(run.length):
+            rusters = policy.assign(course.batch(number))
+            assert_split(rusters, len(course.pieces[number]))
+            used = {r.routes[i] for r in rusters for i in ([0] if r.ids is None else np.unique(r.ids))}
+            assert used <= set(run.policies["s"].plan.routes.values()), "a route that is not in force"
+            seen.append(run.step())
+        assert_same(seen, course.run(make).steps(), "asked for classes and not")
+
+
+def frozen_routes_stay(make: Make) -> None:
+    """While a join is frozen its plan stays and its rows are the same; thawed, it goes on."""
+    for course in (joincourse.meeting(), joincourse.lookups()):
+        run = course.run(make)
+        found = run.steps(run.length // 3)
+        run.engine.freeze()
+        before = {name: p.plan for name, p in run.policies.items()}
+        found += run.steps(2 * run.length // 3)
+        assert {name: p.plan for name, p in run.policies.items()} == before, "the plan changed while frozen"
+        run.engine.thaw()
+        found += run.steps()
+        assert [s.rows for s in found] == _rows(course, Written), "other rows than in written order"
 
 
 CHECKS: tuple[Callable[[Make], None], ...] = (
     is_a_policy,
     every_row_in_one_ruster,
     routes_are_allowed,
+    the_answer_stays,
     same_inputs_same_decisions,
     no_clock_and_no_global_chance,
     a_snapshot_continues,
+    looking_changes_nothing,
+    pickles,
     restoring_keeps_what_was_learned,
     a_restored_plan_is_allowed,
+    a_prior_starts_where_others_are,
     survives_empty_batches,
     survives_single_rows,
     survives_all_rows_passing,
@@ -524,6 +497,7 @@ CHECKS: tuple[Callable[[Make], None], ...] = (
     a_version_has_one_meaning,
     draining_empties,
     explains_everything,
-    looking_changes_nothing,
-    pickles,
+    prices_routes_without_a_trace,
+    classes_are_assigned_without_a_trace,
+    frozen_routes_stay,
 )
