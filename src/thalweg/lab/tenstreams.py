@@ -117,13 +117,11 @@ def knowing(streams: Streams) -> Callable[[Pipeline, int], Policy]:
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            self.routes = [streams.best(self.pipeline, [p]) for p in range(len(streams.share))]
+            self.routes = tuple(streams.best(self.pipeline, [p]) for p in range(len(streams.share)))
 
         def route(self, batch: Batch) -> list[Ruster]:
             part = streams.part[self.pipeline.stream][batch.data.column("ts").to_numpy(zero_copy_only=False)]
-            return [
-                Ruster(np.flatnonzero(part == p), route) for p, route in enumerate(self.routes) if (part == p).any()
-            ]
+            return [Ruster.mixed(None, self.routes, part.astype(np.int32))]
 
     return Knows
 

@@ -18,7 +18,19 @@ from thalweg.testing.joinrows import DataMaker
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-POLICIES = ("written", "lottery", "chaos", "auto", "agreedy", "cbr", "mesh", "independent", "sweep", "localswaps")
+POLICIES = (
+    "written",
+    "lottery",
+    "chaos",
+    "auto",
+    "agreedy",
+    "cbr",
+    "mesh",
+    "independent",
+    "sweep",
+    "localswaps",
+    "sbr",
+)
 LAYOUTS = ("hash", "bits", "mixed")
 
 
