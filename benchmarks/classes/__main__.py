@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.classes import lookups
 from benchmarks.classes.measure import CLASSES, ROWS, Point, points
 
 HERE = Path(__file__).parent
@@ -16,7 +17,8 @@ def main(
     rounds: Annotated[int, typer.Option(help="Rounds in which all numbers of classes take turns.")] = 30,
     out: Annotated[Path, typer.Option(help="Where the report goes.")] = HERE,
 ) -> None:
-    text = "\n".join(markdown(list(points(rounds)))) + "\n"
+    found = markdown(list(points(rounds))) + lookups.markdown(list(lookups.times(max(rounds // 6, 1))))
+    text = "\n".join(found) + "\n"
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.md").write_text(text)
     print(text)
