@@ -1,4 +1,4 @@
-"""The benefit test: does measured work fall when an operator's classifier attribute is used? (CBR 4.1)
+"""The benefit test: does measured work fall when a classifier attribute is used? (CBR 4.1)
 
 The paper measures the eddy's rate before and after. Here half of the rows of the same batches travel with the attribute
 and half without, so that a drift can't pass for a benefit; work is calls times measured cost.
@@ -48,13 +48,12 @@ class Arm:
 
 @dataclass(eq=False)
 class Trial:
-    """An attribute on trial for an operator."""
+    """Attributes on trial: those of one operator, or of several that were profiled in the same batch."""
 
-    operator: int
-    attribute: int
-    ratio: float
+    chosen: dict[int, tuple[int, str]]
+    """For each operator its attribute, and what that tells beyond chance."""
     table: ClassTable
-    """The classes with the attribute in use."""
+    """The classes with the attributes in use."""
     without: Arm = field(default_factory=Arm)
     under: Arm = field(default_factory=Arm)
 
@@ -70,12 +69,11 @@ class Trial:
         return after < before
 
     def record(self) -> dict[str, Any]:
-        return {
-            "operator": self.operator, "attribute": self.attribute, "ratio": self.ratio, "table": self.table.record(),
-            "without": asdict(self.without), "under": asdict(self.under),
-        }  # fmt: skip
+        chosen = [[op, *told] for op, told in self.chosen.items()]
+        arms = {"without": asdict(self.without), "under": asdict(self.under)}
+        return {"chosen": chosen, "table": self.table.record()} | arms
 
     @classmethod
     def of(cls, record: dict[str, Any], table: ClassTable) -> Trial:
-        told = {name: record[name] for name in ("operator", "attribute", "ratio")}
-        return cls(**told, table=table, without=Arm(**record["without"]), under=Arm(**record["under"]))
+        chosen = {op: (j, how_much) for op, j, how_much in record["chosen"]}
+        return cls(chosen, table, Arm(**record["without"]), Arm(**record["under"]))

@@ -6,8 +6,9 @@ with a route for each class.
 
 How this differs from the paper:
 - Operators are ranked by drop rate per cost; the paper takes costs as equal.
-- R tuples are steered to the operator in focus at once, as soon as P of the tuples since the last sample are that many.
-  While rounds confirm the attributes, samples become rarer, down to one in the memory of the measured costs.
+- R tuples are steered to an operator at once, as soon as P of the tuples since the last sample are that many; in a large
+  batch to several operators, whose attributes are then tried out together. While rounds confirm the attributes, samples
+  become rarer, as far as they would cost more than they could be worth.
 - An attribute that a new sample confirms comes back into use without another benefit test.
 - Whether an attribute stands out is a matter of standard errors (learning.py), and work with and without it is compared on
   the same batches (benefit.py).
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.visits import UNTRIED, Journey, Visits
+from thalweg.contract.visits import UNTRIED, Visits
 from thalweg.optimize.classes.benefit import Trial
 from thalweg.optimize.classes.classed import Bits, Classed, outcomes
 from thalweg.optimize.classes.classtable import ClassTable
@@ -38,6 +39,16 @@ from thalweg.plan import Route, Ruster
 from thalweg.profile.content.attributes import Values
 from thalweg.profile.content.pairs import Content, Parts
 from thalweg.profile.content.partitions import PARTS, Partitions
+from thalweg.profile.prices import RECORDED
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Rows of the batch under way that were steered: to which operators, and what they hold."""
+
+    probes: dict[int, Ruster]
+    rows: NDArray[np.int64]
+    batch: Batch
 
 
 @dataclass
@@ -76,13 +87,15 @@ class CBR(Classed):
         )
         self._since = 0
         """Tuples since some were last steered."""
+        self._spent = 0.0
+        """Seconds that the work of a tuple took lately."""
         self._batch_rows = 1
         self._asked = False
         """Whether the batch that comes to be observed was routed here; else it was assigned while this policy rested."""
         self._sides = Sides()
         self._parts: dict[str, Parts] = {}
         """Partitions of the batch under way, by side, where they show new classes."""
-        self._probe: tuple[Ruster, Batch] | None = None
+        self._sample: _Sample | None = None
 
     @property
     def table(self) -> ClassTable:
@@ -91,43 +104,59 @@ class CBR(Classed):
     # Routing (4.2)
 
     def route(self, batch: Batch) -> list[Ruster]:
-        self._parts, self._probe = {}, None
+        self._parts, self._sample = {}, None
         if not self.choice or not len(batch):
             return [Ruster(None, self.plan.route, label=next(iter(self.plan.routes)))]
-        self._batch_rows = len(batch)
-        steered = self._steered(len(batch))
-        if steered is None:
+        self._batch_rows, self._asked, self._since = len(batch), True, self._since + len(batch)
+        profiled = self._profiled(len(batch))
+        if not profiled:
             return [self._work(batch, None)]
-        focus, label = self.learning.focus, next(iter(self.plan.routes))
-        first = self.pipeline.closest([focus, *(op for op in self.plan.route if op != focus)])
-        probe = Ruster(steered, first, "profile", frozenset({focus}), label)
-        self._probe = (probe, Batch(batch.data.take(steered), batch.number, batch.stream))
-        return [self._work(batch, np.delete(np.arange(len(batch)), steered), focus), probe]
+        label, probes = next(iter(self.plan.routes)), dict[int, Ruster]()
+        for op, rows in profiled.items():
+            first = self.pipeline.closest([op, *(other for other in self.plan.route if other != op)])
+            probes[op] = Ruster(rows, first, "profile", frozenset({op}), label)
+        chosen = np.sort(np.concatenate(list(profiled.values())))
+        self._sample = _Sample(probes, chosen, Batch(batch.data.take(chosen), batch.number, batch.stream))
+        rest = np.ones(len(batch), np.bool_)
+        rest[chosen] = False
+        return [self._work(batch, np.flatnonzero(rest), tuple(profiled)), *probes.values()]
 
-    def _steered(self, count: int) -> NDArray[np.int64] | None:
-        """Rows that go to the operator in focus first; during a benefit test that is the next one already."""
-        self._asked, self._since = True, self._since + count
-        lacking = self.learning.lacking
-        if self.p * self._since < lacking:
-            return None
-        steered = np.sort(self._random.choice(count, min(lacking, count), replace=False, shuffle=False))
-        self._since = max(self._since - int(len(steered) / self.p), 0) if len(steered) < lacking else 0
-        return steered if len(steered) else None
+    def _profiled(self, count: int) -> dict[int, NDArray[np.int64]]:
+        """Operators to profile now, with the rows that go to each first; none during a benefit test."""
+        each, learning = self._between() / self.sample, self.learning
+        ops = [] if learning.trial is not None else learning.next(self._since / each, self.per_row)
+        ends = np.cumsum([0, *(learning.lacking(op) for op in ops)]).tolist()
+        drawn = self._random.choice(count, min(ends[-1], count), replace=False)
+        self._since = min(self._since - int(len(drawn) * each), int(self._between()) * len(self.pipeline))
+        rows = {op: np.sort(drawn[a:b]) for op, a, b in zip(ops, ends, ends[1:], strict=False)}
+        return {op: mine for op, mine in rows.items() if len(mine)}
 
-    def _work(self, batch: Batch, rows: NDArray[np.int64] | None, profiled: int = -1) -> Ruster:
-        """The rows on the routes of their classes; in a benefit test half of them with the attribute on trial, and without
-        the attribute of an operator that is being profiled (4.1)."""
+    def _between(self) -> float:
+        """Tuples between two samples of R. P of them are steered at first; the pace halves with every round of samples that
+        confirm the attributes, until a sample costs no more than a worthwhile share of the work between."""
+        paced, rounds = self.sample / self.p, self.learning.calm // max(len(self.pipeline), 1)
+        affordable = (RECORDED.ask + RECORDED.send) / max(self.worthwhile * self._spent, RECORDED.hash)
+        return max(paced, min(paced * (1 << min(rounds, 32)), affordable))
+
+    def _work(self, batch: Batch, rows: NDArray[np.int64] | None, profiled: tuple[int, ...] = ()) -> Ruster:
+        """The rows on the routes of their classes; in a benefit test half of them with the attributes on trial. While R
+        tuples are steered to an operator, which is R / P of them, the others do without its attribute (4.1)."""
         trial, table = self.learning.trial, self.table
         ids = self._classes(batch, table, "table")
         if trial is not None:
             under = self._classes(batch, trial.table, "trial") + np.int32(len(table) + 1)
             coin = self._random.random(len(batch)) < 0.5
             return self._side("both").ruster("both", rows, np.where(coin, under, ids))
-        if profiled >= 0 and len(table) and table.attribute[profiled] >= 0:
-            orders = ranked(self.pipeline, self.learning.rates.of(table, without=profiled), self.per_row)
-            self._sides.put("without", orders.tolist(), self.learning.single, self.plan.routes)
-            return self._sides.ruster("without", rows, ids)
-        return self._side("table").ruster("table", rows, ids)
+        paused = [op for op in profiled if len(table) and table.attribute[op] >= 0]
+        if not paused:
+            return self._side("table").ruster("table", rows, ids)
+        for k, op in enumerate(paused):
+            orders = ranked(self.pipeline, self.learning.rates.of(table, without=op), self.per_row)
+            self._sides.put(f"without {op}", orders.tolist(), self.learning.single, self.plan.routes)
+            first, last = (int(i * self.sample / self.p) for i in (k, k + 1))
+            ids[first:last] += np.int32((k + 1) * (len(table) + 1))
+        self._side("table").join("paused", "table", *(f"without {op}" for op in paused))
+        return self._sides.ruster("paused", rows, ids)
 
     def _classes(self, batch: Batch, table: ClassTable, side: str = "") -> NDArray[np.int32]:
         """The class of each row; where a side is named, classes that are new there are kept in mind."""
@@ -157,7 +186,7 @@ class CBR(Classed):
         return [self._side("table").ruster("table", None, self._classes(batch, self.table))]
 
     def work(self, batch: Batch, rest: NDArray[np.bool_] | None) -> list[Ruster]:
-        self._parts, self._probe = {}, None
+        self._parts, self._sample = {}, None
         return [self._work(batch, None if rest is None else np.flatnonzero(rest))]
 
     def foretell(self, values: Values) -> Ruster:
@@ -172,12 +201,12 @@ class CBR(Classed):
 
     @property
     def rest(self) -> int:
-        """Batches until the next sample is due."""
+        """Batches until the next sample is due; averages over `memory` rows learn little from hearing more often."""
         learning = self.learning
         if not self.choice or learning.trial is not None or not len(self.attributes):
             return 0
-        between = min(self.sample / self.p * 2 ** (learning.calm // len(self.pipeline)), float(self.costs.memory))
-        return max(int(between * learning.lacking / self.sample - self._since) // self._batch_rows, 0)
+        due = self._between() * learning.lacking(learning.focus) / self.sample - self._since
+        return max(int(min(due, self.costs.memory) // self._batch_rows), 0)
 
     # Observing
 
@@ -189,43 +218,52 @@ class CBR(Classed):
         came, left = (sum((each.sum(axis=0) for each in side), np.zeros(len(self.pipeline))) for side in
                       ([m.came for m in found], [m.left for m in found]))  # fmt: skip
         learning.rates.follow(came, left)
+        if visits.rows:
+            self._spent = float(came @ self.per_row) / visits.rows
         for each in found:
             self._follow(each)
-        for journey in visits.journeys:
-            if self._probe is not None and journey.ruster is self._probe[0]:
-                self._sampled(journey, self._probe[1])
+        values = self._study(visits)
         if not self._asked:
             self._since += visits.rows
         if learning.trial is not None:
             learning.judge()
         elif visits.rows:
             learning.optimize(self.per_row)
+        if learning.trial is not None and learning.trial is not before[1] and values is not None:
+            self._parts["trial"] = self.content.parts(values, learning.trial.table.used)
         self._settle(before)
 
     def _follow(self, each: Met) -> None:
         """S from what each class met (the run-time update of 4.1), and the two sides of a benefit test."""
-        side, rates, trial, cut = (
-            self._sides.name(each.ruster.routes),
-            self.learning.rates,
-            self.learning.trial,
-            len(self.table),
-        )
+        side, rates, trial = self._sides.name(each.ruster.routes), self.learning.rates, self.learning.trial
         if side is None or each.ruster.purpose != "work":
             return
-        rates.follow_classes(self.table, each.came[:cut], each.left[:cut])
+        cut = len(self.table) + 1
+        came, left = each.came[:cut], each.left[:cut]
+        if side == "paused":
+            blocks = (-1, cut, len(self.pipeline))
+            came, left = each.came.reshape(blocks).sum(axis=0), each.left.reshape(blocks).sum(axis=0)
+        rates.follow_classes(self.table, came[:-1], left[:-1])
         if side == "both" and trial is not None and len(trial.table):
-            rates.follow_classes(trial.table, each.came[cut + 1 : -1], each.left[cut + 1 : -1])
+            rates.follow_classes(trial.table, each.came[cut:-1], each.left[cut:-1])
             orders = np.array([route.operators for route in each.ruster.routes], np.int64)
-            for arm, mine in ((trial.without, slice(0, cut + 1)), (trial.under, slice(cut + 1, None))):
+            for arm, mine in ((trial.without, slice(0, cut)), (trial.under, slice(cut, None))):
                 arm.add(each.begun[mine], each.came[mine], orders[mine], self.per_row)
 
-    def _sampled(self, journey: Journey, sample: Batch) -> None:
-        """Learn from the tuples that were steered to the operator in focus. Others met only what that one passed."""
-        values, focus = self.look(sample), self.learning.focus
-        if values is not None and journey.passed is not None:
-            bits = np.full(journey.passed.shape, UNTRIED, np.int8)
-            bits[:, focus] = outcomes(journey)[:, focus]
-            self.learning.study(values, bits)
+    def _study(self, visits: Visits) -> Values | None:
+        """Learn from tuples that were steered to operators, each from what its own operator made of it: others met only what
+        that one passed. Returns their content."""
+        sample = self._sample
+        values = None if sample is None else self.look(sample.batch)
+        if sample is None or values is None:
+            return None
+        bits = np.full((len(values), len(self.pipeline)), UNTRIED, np.int8)
+        for op, probe in sample.probes.items():
+            for journey in visits.journeys:
+                if journey.ruster is probe and probe.rows is not None and journey.passed is not None:
+                    bits[np.searchsorted(sample.rows, probe.rows), op] = outcomes(journey)[:, op]
+        self.learning.study(values, bits)
+        return values
 
     def consider(self, values: Values, bits: Bits) -> None:
         """Learn from tuples tried on all operators and decide at once: for a policy that only would route."""
@@ -252,7 +290,7 @@ class CBR(Classed):
         changed |= learning.update(costs, table, self._parts.get("table"))
         if learning.trial is not None:
             changed |= learning.update(costs, learning.trial.table, self._parts.get("trial"))
-        self._parts, self._probe, self._asked = {}, None, False
+        self._parts, self._sample, self._asked = {}, None, False
         if not changed:
             return
         self._sides.clear()
@@ -291,7 +329,8 @@ class CBR(Classed):
             return ""
         trial = self.learning.trial
         if trial is not None:
-            return f"'{self.content.name(trial.attribute)}' is on trial for '{self.pipeline.names[trial.operator]}'"
+            tried = [f"'{self.content.name(j)}' for '{self.pipeline.names[op]}'" for op, (j, _) in trial.chosen.items()]
+            return f"on trial: {', '.join(tried)}"
         return f"profiling '{self.pipeline.names[self.learning.focus]}'"
 
     def snapshot(self) -> dict[str, Any]:
@@ -300,6 +339,7 @@ class CBR(Classed):
             "partitions": self.content.partitions.snapshot(),
             "learning": self.learning.snapshot(),
             "since": self._since,
+            "spent": self._spent,
             "batch_rows": self._batch_rows,
         }
 
@@ -308,6 +348,6 @@ class CBR(Classed):
         self.attributes.restore(record["attributes"])
         self.content.partitions.restore(record["partitions"])
         self.learning.restore(record["learning"])
-        self._since, self._batch_rows = int(record["since"]), int(record["batch_rows"])
+        self._since, self._spent, self._batch_rows = int(record["since"]), record["spent"], int(record["batch_rows"])
         self._sides.clear()
-        self._parts, self._probe = {}, None
+        self._parts, self._sample = {}, None

@@ -1,8 +1,8 @@
 """The optimization step of Content-Learns: which attribute tells what each operator passes (CBR 4.1, 4.4).
 
-One operator is profiled at a time, in turns. When R tuples were tried on it, the attribute of the greatest gain ratio
-becomes its classifier if it stands out from chance and if measured work then falls (benefit.py). Where the paper says
-"some threshold", here it is a number of standard errors. Invariant: a class keeps its order until another is estimated
+Operators are profiled in turn. When R tuples were tried on one, the attribute of the greatest gain ratio becomes its
+classifier if it stands out from chance and if measured work then falls (benefit.py). Where the paper says "some
+threshold", here it is a number of standard errors. Invariant: a class keeps its order until another is estimated
 `worthwhile` cheaper, and only orders that the pipeline allows are ever kept.
 """
 
@@ -51,10 +51,20 @@ class Learning:
         self.single = self.pipeline.written.operators
         """The order for classes that are not known."""
 
-    @property
-    def lacking(self) -> int:
-        """Tuples that the sample of the operator in focus still lacks."""
-        return max(self.sample - int(self.counts.rows(self.focus)), 0)
+    def lacking(self, op: int) -> int:
+        """Tuples that the sample of an operator still lacks."""
+        return max(self.sample - int(self.counts.rows(op)), 0)
+
+    def next(self, budget: float, costs: Floats) -> list[int]:
+        """The operators to profile now, in turn from the one in focus: those whose samples the budget can fill."""
+        n, ops = len(self.pipeline), list[int]()
+        for op in ((self.focus + k) % n for k in range(n)):
+            if not self._pruned(op, costs):
+                budget -= self.lacking(op)
+                if budget < 0:
+                    break
+                ops.append(op)
+        return ops
 
     def study(self, values: Values, bits: NDArray[np.int8]) -> None:
         """Count tuples in and out by partition of every attribute."""
@@ -65,20 +75,35 @@ class Learning:
                 self.rates.S[op] = self.rates.W[op]
 
     def optimize(self, costs: Floats) -> None:
-        """When the sample of the operator in focus is full: choose its attribute, and go on to the next operator."""
+        """Choose the attributes of operators whose samples are full, in turn, and try them out."""
+        chosen: dict[int, tuple[int, str]] = {}
+        table = self.table
         for _ in range(len(self.pipeline)):
-            op = self.focus
-            full = not self.lacking
+            op, full = self.focus, not self.lacking(self.focus)
             if not full and not self._pruned(op, costs):
-                return
+                break
             if full:
-                table, trial = self.table, self.trial
-                self._choose(op)
-                self.calm = self.calm + 1 if self.table is table and self.trial is trial else 0
+                found = self._choose(op)
+                if found is not None:
+                    chosen[op] = found
+                self.calm = self.calm + 1 if found is None and self.table is table else 0
                 self.counts.clear(op)
             self.focus = (op + 1) % len(self.pipeline)
-            if self.trial is not None:
-                return
+        if not chosen:
+            return
+        under = self.table
+        for op, (attribute, _) in chosen.items():
+            under = under.replaced(op, attribute)
+            if self.benefit and self.table.attribute[op] >= 0:
+                self.table = self.table.replaced(op, -1)
+        if self.benefit:
+            self.trial = Trial(chosen, under)
+        else:
+            self.table = under
+            self.notes += [f"{self.told(op, j)}: {how_much}" for op, (j, how_much) in chosen.items()]
+
+    def told(self, op: int, attribute: int, how: str = "tells") -> str:
+        return f"'{self.content.name(attribute)}' {how} what '{self.pipeline.names[op]}' passes"
 
     def _pruned(self, op: int, costs: Floats) -> bool:
         """An operator whose place can hardly change (4.4): it drops or passes nearly all, or it is far cheaper or far more
@@ -90,37 +115,24 @@ class Learning:
         far = costs[op] < little * others.min(initial=np.inf) or little * costs[op] > others.max(initial=0.0)
         return bool(rate < little / 2 or idle or (len(others) > 0 and far))
 
-    def _choose(self, op: int) -> None:
-        """The attribute of an operator whose sample is full."""
+    def _choose(self, op: int) -> tuple[int, str] | None:
+        """A new attribute for an operator whose sample is full, and what it tells; None to leave it as it is."""
         ratios, errors = self.counts.ratios(op, self.content.usable)
         if not len(ratios):
-            return
+            return None
         # A pair that tells no more than one of its members only costs more.
         singles = len(self.content.attributes)
         ratios[singles:] -= self.evidence * errors[singles:]
         best, present = int(ratios.argmax()), self.table.attribute[op]
-        name, measure = self.pipeline.names[op], self.measure(op)
         if ratios[best] <= self.evidence * errors[best]:
             # In use it costs next to nothing and S corrects itself (example 5.1): it goes when nothing is left of it.
             if present >= 0 and ratios[present] <= 0:
                 self.table = self.table.replaced(op, -1)
-                self.notes.append(f"no attribute tells what '{name}' passes any more")
-            return
+                self.notes.append(f"no attribute tells what '{self.pipeline.names[op]}' passes any more")
+            return None
         self.rates.S[op] = self.counts.rates(op, best)
-        if best == present:
-            return
-        under = self.table.replaced(op, best)
-        if self.benefit:
-            if present >= 0:
-                self.table = self.table.replaced(op, -1)
-            self.trial = Trial(op, best, float(ratios[best]), under)
-        else:
-            self.table = under
-            told = f"'{self.content.name(best)}' tells what '{name}' passes: {measure} {ratios[best]:.2f}"
-            self.notes.append(told)
-
-    def measure(self, op: int) -> str:
-        return "share of the variance" if self.counts.joined(op) else "gain ratio"
+        measure = "share of the variance" if self.counts.joined(op) else "gain ratio"
+        return None if best == present else (best, f"{measure} {ratios[best]:.2f} beyond chance")
 
     def judge(self) -> None:
         """End the benefit test if its outcome is clear."""
@@ -131,12 +143,9 @@ class Learning:
             return
         if kept:
             self.table = trial.table
-        before, after = trial.without.mean, trial.under.mean
-        attribute, name = self.content.name(trial.attribute), self.pipeline.names[trial.operator]
-        self.notes.append(
-            f"'{attribute}' {'now tells' if kept else 'tells too little of'} what '{name}' passes: "
-            f"{trial.ratio:.2f} beyond chance, work {after / before - 1:+.1%} on {trial.under.tuples:.0f} tuples"
-        )
+        how = "now tells" if kept else "tells too little of"
+        outcome = f"work {trial.under.mean / trial.without.mean - 1:+.1%} on {trial.under.tuples:.0f} tuples"
+        self.notes += [f"{self.told(op, j, how)}: {how_much}, {outcome}" for op, (j, how_much) in trial.chosen.items()]
         self.trial = None
 
     def update(self, costs: Floats, table: ClassTable, parts: Parts | None) -> bool:

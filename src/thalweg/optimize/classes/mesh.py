@@ -41,9 +41,8 @@ from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.optimize.classes.selectivity import ranked
 from thalweg.plan import Route, Ruster
 from thalweg.plan.tree import Tree
-from thalweg.profile.content.attributes import Values
+from thalweg.profile.content.attributes import LEAF, Values
 from thalweg.profile.content.classifier import Classifier
-from thalweg.profile.content.induce import LEAF
 from thalweg.profile.prices import RECORDED
 
 Ids = NDArray[np.int32]

@@ -19,9 +19,8 @@ from thalweg.optimize.classes.selectivity import expected
 from thalweg.plan import Pipeline, Route
 from thalweg.plan.tree import Tree, told
 from thalweg.plan.uncertain import Uncertain
-from thalweg.profile.content.attributes import Attributes
+from thalweg.profile.content.attributes import LEAF, Attributes
 from thalweg.profile.content.drift import PageHinkley
-from thalweg.profile.content.induce import LEAF
 
 Floats = NDArray[np.float64]
 

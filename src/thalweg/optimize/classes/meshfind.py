@@ -20,8 +20,8 @@ from thalweg.optimize.classes.routeprices import Bits, Prices
 from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.plan import Pipeline, Route
 from thalweg.plan.tree import Tree
-from thalweg.profile.content.attributes import Values
-from thalweg.profile.content.induce import LEAF, induce
+from thalweg.profile.content.attributes import LEAF, Values
+from thalweg.profile.content.induce import induce
 from thalweg.profile.content.reservoir import packed, unpacked
 
 

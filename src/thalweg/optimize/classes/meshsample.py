@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.profile.content.attributes import Values
-from thalweg.profile.content.induce import LEAF
+from thalweg.profile.content.attributes import LEAF, Values
 from thalweg.profile.content.reservoir import Reservoir
 
 Ids = NDArray[np.int32]

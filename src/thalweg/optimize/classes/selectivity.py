@@ -52,7 +52,7 @@ class Selectivities:
                 self.S[op] = self.S[op] * kept + (1 - kept) * now
 
     def of(self, table: ClassTable, without: int | None = None) -> Floats:
-        """The rate of each operator for each class; `without` the classifier attribute of one of them."""
+        """The rate of each operator for each class, `without` the classifier attribute of one of them."""
         rates = np.tile(self.W, (len(table), 1))
         for op, j in enumerate(table.attribute):
             if j >= 0 and op != without:

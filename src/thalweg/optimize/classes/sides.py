@@ -41,10 +41,10 @@ class Sides:
         by_route, first = {route: label for label, route in plan.items()}, next(iter(plan))
         self._routes[side], self._labels[side] = routes, tuple(by_route.get(route, first) for route in routes)
 
-    def join(self, side: str, one: str, two: str) -> None:
-        """A side of two others, the second behind the first."""
-        self._routes[side] = self._routes[one] + self._routes[two]
-        self._labels[side] = self._labels[one] + self._labels[two]
+    def join(self, side: str, *others: str) -> None:
+        """A side of others, one behind the other."""
+        self._routes[side] = tuple(route for other in others for route in self._routes[other])
+        self._labels[side] = tuple(label for other in others for label in self._labels[other])
 
     def ruster(self, side: str, rows: Rows | None, ids: Ids) -> Ruster:
         """Rows, or all, each on the route of its id."""

@@ -21,9 +21,6 @@ from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Reason, Route, Ruster
 from thalweg.profile.rates.rates import Rates
 
-STAKE = 0.02
-"""Least chance of an operator, as a share of the mean: the price of exploring."""
-
 
 @dataclass
 class Lottery(SingleRoute):
@@ -38,6 +35,8 @@ class Lottery(SingleRoute):
 
     ruster: int = 100
     half_life: int = 5000
+    stake: float = 0.02
+    """Least chance of an operator, as a share of the mean: the price of exploring."""
     name = "lottery"
 
     def __post_init__(self) -> None:
@@ -50,7 +49,7 @@ class Lottery(SingleRoute):
         """Chance of each operator to be drawn next, before those not eligible are taken out."""
         worth = self.tickets / self.costs.per_row
         mean = worth.mean() if len(worth) else 0.0
-        worth = np.ones_like(worth) if mean <= 0 else np.maximum(worth, STAKE * mean)
+        worth = np.ones_like(worth) if mean <= 0 else np.maximum(worth, self.stake * mean)
         return list(worth / worth.sum())
 
     def route(self, batch: Batch) -> list[Ruster]:

@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 Values = NDArray[np.float32]
 
 LONGEST = 32
-"""Mean length of strings that still tell classes; longer ones are dear to hash and hardly repeat."""
+"""Mean length of strings that can tell classes; longer ones take long to hash and hardly repeat."""
 LARGEST = 0.5
 """Distinct share of a sample above which a string column counts as a large domain."""
-CLOSE = 8
-"""The first samples are looked at closely, then every eighth: what a column is like seldom changes."""
+LEAF = 8
+"""Rows of a kind, at least, that say something about all rows of that kind."""
 TREND = 0.9
 """Correlation with the place in the stream from which on a column rises or falls with it."""
-TELLING = 16
-"""Rows of a sample that say something about a column's order or domain."""
 
 
 class Attributes:
@@ -64,7 +62,7 @@ class Attributes:
 
     def known(self, batch: pa.RecordBatch) -> bool:
         """Whether these are the columns that were looked at."""
-        return bool(self.names) and all(n in batch.schema.names for n in self.names)
+        return bool(self.names) and set(self.names) <= set(batch.schema.names)
 
     def look(self, sample: pa.RecordBatch) -> Values:
         """Learn from a sample in stream order; returns its values, a column for each attribute."""
@@ -79,10 +77,11 @@ class Attributes:
             self._large = [False] * len(self.names)
             self._words = [{} for _ in self.names]
         values = self.values(sample)
-        if len(values) < TELLING:
+        if len(values) < 2 * LEAF:  # a handful says nothing about a column's order or domain
             return values
         self._looks += 1
-        if self._looks <= CLOSE or self._looks % CLOSE == 0:
+        # What a column is like seldom changes: it is looked at ever more rarely.
+        if self._looks & (self._looks - 1) == 0:
             for j, name in enumerate(self.names):
                 if self.category[j]:
                     self._large[j] = _is_large(sample.column(name))
@@ -93,7 +92,7 @@ class Attributes:
 
     def _note_order(self, j: int, column: NDArray[np.float64]) -> None:
         # Not in float32, which has no room for the steps of timestamps.
-        column = column[~np.isnan(column)]
+        column = column[np.isfinite(column)]
         steps = np.diff(column)
         rises, falls = int((steps > 0).sum()), int((steps < 0).sum())
         trend = float(np.corrcoef(column, np.arange(len(column)))[0, 1]) if rises > 2 and falls > 2 else 0.0
@@ -172,7 +171,7 @@ def _is_large(array: pa.Array) -> bool:
     if not filled:
         return False
     mean = pc.mean(pc.utf8_length(array)).as_py()
-    return bool(mean > LONGEST or pc.count_distinct(array).as_py() > max(LARGEST * filled, TELLING))
+    return bool(mean > LONGEST or pc.count_distinct(array).as_py() > max(LARGEST * filled, 2 * LEAF))
 
 
 def _numbers(array: pa.Array) -> NDArray[np.float64]:

@@ -57,9 +57,10 @@ class Classifier:
         return self._classes(attributes.lines(batch, self.used))
 
     def _classes(self, lines: Values) -> Ids:
-        out = np.zeros(lines.shape[1], np.int32)
-        if self.used:
-            from thalweg.profile.content import kernels
+        if not self.used:
+            return np.full(lines.shape[1], self.tree.label, np.int32)
+        from thalweg.profile.content import kernels
 
-            kernels.by_tree(lines, *self._nodes, out)
+        out = np.empty(lines.shape[1], np.int32)
+        kernels.by_tree(lines, *self._nodes, out)
         return out

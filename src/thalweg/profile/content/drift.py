@@ -14,8 +14,6 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-LEAST = 100.0
-"""Values behind the mean before anything is compared with it."""
 RECENT, WILD = 0.1, 36.0
 """Weight of the newest batch in how far means move about, and the most squared errors that one adds."""
 
@@ -28,9 +26,11 @@ class PageHinkley:
     (0, True)
     """
 
-    def __init__(self, allowance: float = 0.5, threshold: float = 8.0) -> None:
+    def __init__(self, allowance: float = 0.5, threshold: float = 8.0, least: float = 100.0) -> None:
+        """`allowance` and `threshold` in standard errors; `least` values stand behind a mean before it is compared."""
         self.allowance = allowance
         self.threshold = threshold
+        self.least = least
         self.restless = 1.0
         """Squared errors that means usually lie from the mean so far: 1 where only noise moves them."""
         self.reset()
@@ -41,7 +41,7 @@ class PageHinkley:
     def observe(self, mean: float, error: float, count: int) -> bool:
         """Take in the mean of `count` values and its standard error; whether the mean has moved."""
         moved = False
-        if self.count >= LEAST:
+        if self.count >= self.least:
             # By the spread so far: a jump often brings a wider spread with it, which must not hide it.
             unsure = sqrt(self.spread * (1 / count + 1 / self.count)) or 1e-12
             z = (mean - self.mean) / (unsure * sqrt(self.restless))

@@ -21,8 +21,6 @@ from thalweg.plan.tree import Comparison, Tree
 from thalweg.profile.content.attributes import Values
 
 Floats = NDArray[np.float64]
-LEAF = 8
-"""Tuples behind a leaf, at least, where a tree is to hold for more than its sample."""
 CHANCE = 0.05
 """How often a split may be found that is none, where splits have a price."""
 MOST_BOUNDS = 32

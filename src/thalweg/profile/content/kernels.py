@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float32]
 Array = NDArray[Any]
-GOLDEN = 0.6180339887498949
-"""Multiplied by it, neighbouring codes fall far apart (Fibonacci hashing)."""
 
 
 @njit(cache=True, nogil=True)
@@ -38,7 +36,7 @@ def part_of(x: float, low: float, scale: float, d: int) -> int:
     if not isfinite(x):
         return d
     if scale < 0:
-        turned = x * GOLDEN
+        turned = x * 0.6180339887498949  # the golden ratio: neighbouring codes fall far apart
         return int((turned - floor(turned)) * d)
     return int(min(max((x - low) * scale, 0.0), d - 1))
 

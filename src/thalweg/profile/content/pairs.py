@@ -36,6 +36,7 @@ class Content:
         self.partitions = partitions
         self.pairs = pairs
         self._grid = isqrt(partitions.d + 1)
+        self._lines: dict[tuple[int, ...], tuple[list[int], NDArray[np.int64]]] = {}
 
     def __len__(self) -> int:
         k = len(self.attributes)
@@ -60,23 +61,31 @@ class Content:
 
     def parts(self, values: Values, wanted: list[int]) -> Parts:
         """A line of partitions for each wanted number, of rows with all attributes."""
-        return self._cut(np.ascontiguousarray(values.T), list(range(len(self.attributes))), wanted)
+        used, members = self._needed(wanted)
+        return self._cut(np.ascontiguousarray(values[:, used].T), used, members)
 
     def parts_of(self, batch: pa.RecordBatch, wanted: list[int]) -> Parts:
         """The same for a batch; reads only the columns that are needed."""
-        used = sorted({m for j in wanted for m in self.members(j)})
-        return self._cut(self.attributes.lines(batch, used), used, wanted)
+        used, members = self._needed(wanted)
+        return self._cut(self.attributes.lines(batch, used), used, members)
 
-    def _cut(self, lines: Values, used: list[int], wanted: list[int]) -> Parts:
+    def _needed(self, wanted: list[int]) -> tuple[list[int], NDArray[np.int64]]:
+        """The attributes that some numbers stand for, and for each number the places of its members among them."""
+        key = (len(self.attributes), *wanted)
+        if key not in self._lines:
+            used = sorted({m for j in wanted for m in self.members(j)})
+            members = np.full((len(wanted), 2), -1, np.int64)
+            for k, j in enumerate(wanted):
+                mine = self.members(j)
+                members[k, : len(mine)] = [used.index(m) for m in mine]
+            self._lines[key] = used, members
+        return self._lines[key]
+
+    def _cut(self, lines: Values, used: list[int], members: NDArray[np.int64]) -> Parts:
         from thalweg.profile.content import kernels
 
-        at = {m: k for k, m in enumerate(used)}
-        members = np.full((len(wanted), 2), -1, np.int64)
-        for k, j in enumerate(wanted):
-            for place, m in enumerate(self.members(j)):
-                members[k, place] = at[m]
         low, scale = self.partitions.cuts(used, self.attributes.category)
-        out = np.empty((len(wanted), lines.shape[1]), np.int64)
+        out = np.empty((len(members), lines.shape[1]), np.int64)
         kernels.parts(lines, members, low, scale, self.partitions.d, self._grid, out)
         return out
 

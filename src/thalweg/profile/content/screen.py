@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from thalweg.profile.content.attributes import Values
 
-PARTS = 4
 ERRORS = 5.0
 """Standard errors above chance that count as telling: there are many attributes and operators to try."""
 
 
-def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating]) -> bool:
+def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating], parts: int = 4) -> bool:
     """Whether one of the usable attributes stands out; `rows[t, o]` is what operator o made of tuple t.
 
     >>> random = np.random.default_rng(1)
@@ -28,7 +27,7 @@ def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating])
     True
     """
     count = len(values)
-    if count < 4 * PARTS or not usable.any():
+    if count < 4 * parts or not usable.any():
         return False
     made = np.log2(np.maximum(rows, 0.0) + 1.0)
     made = made - made.mean(axis=0)
@@ -38,11 +37,11 @@ def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating])
         return False
     mine = values[:, usable]
     # Equal values must share a part, or the order of arrival would tell; a part begins at a quantile.
-    cuts = np.sort(mine, axis=0)[[count * k // PARTS for k in range(1, PARTS)]]
+    cuts = np.sort(mine, axis=0)[[count * k // parts for k in range(1, parts)]]
     part = (mine[None, :, :] >= cuts[:, None, :]).sum(axis=0)
     between = np.zeros((mine.shape[1], made.shape[1]))
     occupied = np.zeros(mine.shape[1])
-    for k in range(PARTS):
+    for k in range(parts):
         inside = (part == k).astype(float)
         size = inside.sum(axis=0)
         occupied += size > 0
