@@ -195,7 +195,7 @@ def test_unknown_columns_change_nothing():
 def test_a_trace_is_the_same_from_the_fabric_and_from_the_simulation():
     from thalweg.execute.fabric import Fabric
     from thalweg.execute.meter import RecordedMeter
-    from thalweg.testing.conformance import Known
+    from thalweg.testing.filtercourse import Known
 
     bits = np.random.default_rng(1).random((500, 3)) < 0.6
     p = pipeline(3)
