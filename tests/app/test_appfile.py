@@ -86,7 +86,7 @@ BAD = {
     "no format": ('format = "rate"\n', "", 14, "'format' is missing", 'format = "parquet"'),
     "no path": ('path = "clicks"\n', "", 6, "needs 'path'", "relative to this file"),
     "no schema": ('schema = "ts timestamp, id long"\n', "", 6, "needs 'schema'", "ts timestamp"),
-    "no duration": ('"2 seconds"', '"2 secs ago"', 11, "lateness '2 secs ago' is no duration", "'10 minutes'"),
+    "no duration": ('"2 seconds"', '"2 secs ago"', 11, "lateness '2 secs ago' is not a duration", "'10 minutes'"),
     "lateness without time": ('time = "ts"\n', "", 6, "need 'time'", 'time = "ts"'),
     "a number for text": ('format = "rate"', "format = 7", 15, "'format' must be text, not a whole number", 'format = "text"'),
     "an option that is a table": ("multiLine = true", "multiLine = {}", 12, "option 'multiLine' must be text", "flat options"),

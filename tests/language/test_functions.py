@@ -109,7 +109,7 @@ def test_wrong_type_is_named() -> None:
     def column(x: pa.Array) -> pa.Array:
         return x
 
-    with pytest.raises(PredicateError, match="f returned something that is no int64"):
+    with pytest.raises(PredicateError, match="f returned something other than int64"):
         holds("f(x) > 1", {"f": number}, x=[1])
     with pytest.raises(PredicateError, match="f returned int64, which is no verdict"):
         holds("f(x)", {"f": column}, x=[1])

@@ -38,5 +38,5 @@ def micros(text: str | int, what: str) -> int:
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?\b", text.lower())
     left = re.sub(r"(\d+(?:\.\d+)?)\s*([a-z]+)|interval|[\s,]", "", text.lower())
     if not parts or left or any(u not in UNITS for _, u in parts):
-        raise DefinitionError(f"{what} '{text}' is no duration", hint="for example '10 minutes' or '500 milliseconds'")
+        raise DefinitionError(f"{what} '{text}' is not a duration", hint="for example '10 minutes' or '5 seconds'")
     return round(sum(float(n) * UNITS[u] for n, u in parts))

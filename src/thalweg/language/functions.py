@@ -175,5 +175,5 @@ def _array(name: str, returned: Any, rows: int, type: pa.DataType) -> pa.Array:
             raise PredicateError(f"{name} returned {array.type}, which is no verdict", hint=f"return {wanted}")
         return array if array.type == type else array.cast(type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, decimal.InvalidOperation) as error:
-        raise PredicateError(f"{name} returned something that is no {wanted}: {error}",
+        raise PredicateError(f"{name} returned something other than {wanted}: {error}",
                              hint="return what its annotation says") from None  # fmt: skip

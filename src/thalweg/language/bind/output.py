@@ -22,7 +22,7 @@ def output(scope: Scope, item: exp.Expr) -> Iterator[OutputColumn]:
         return
     node = item.this if isinstance(item, exp.Alias) else item
     if node.find(exp.Star) is not None:
-        raise scope.parsed.error(node, "* can't stand here", "name the columns")
+        raise scope.parsed.error(node, "* can't be used here", "name the columns")
     needs = tuple(dict.fromkeys(r.column for r in scope.columns(node, scope.entries)))
     bare = scope.resolved.get(id(node.unnest()))
     plain = bare.column if bare is not None and not bare.fields else None

@@ -45,6 +45,8 @@ class Entry:
 
 
 class Scope:
+    """The entries of FROM, and what the names in the text resolve to."""
+
     def __init__(
         self, parsed: Parsed, entries: Sequence[Entry], functions: Mapping[str, tuple[str, Signature]]
     ) -> None:
@@ -118,7 +120,7 @@ class Scope:
         hint = did_you_mean(name, known)
         place = name_span(node.this) if isinstance(node, exp.Column) else None
         if place is not None and self.parsed.text[place.start] == '"':
-            hint = f"texts stand in single quotes: '{name}'; double quotes are for names"
+            hint = f"write texts in single quotes: '{name}'; double quotes are for names"
         raise self.parsed.error(node, shown, hint)
 
     def _resolve(self, node: exp.Column, entries: Sequence[Entry]) -> Resolved:
@@ -131,7 +133,7 @@ class Scope:
                 if matching(parts[1], owner.names) or not column:
                     return self._member(node, self._lookup(parts[1], [owner], node, hidden=True), parts[2:])
             elif matching(parts[0], [e.alias for e in self.entries]):
-                raise self.parsed.error(node, f"'{parts[0]}' is joined only later", "move this condition to WHERE")
+                raise self.parsed.error(node, f"'{parts[0]}' is joined later", "move this condition to WHERE")
             elif not column:
                 raise self.no_input(node, parts[0], entries)
         return self._member(node, self._lookup(parts[0], entries, node), parts[1:])

@@ -98,7 +98,7 @@ def refuse_in(parsed: Parsed, node: exp.Expr, selected: bool) -> None:
         if isinstance(part, exp.AggFunc) or name in _AGGREGATES:
             raise parsed.error(part, f"aggregates are not supported yet: {_called(parsed, part)}", _AFTERWARDS)
         if name in ("istream", "dstream", "rstream"):
-            raise parsed.error(part, f"{name.capitalize()} can't stand here", "leave it out")
+            raise parsed.error(part, f"{name.capitalize()} can't be used here", "leave it out")
         if selected and own:
             raise parsed.error(part, "Python functions in the select list are not supported yet", _AFTERWARDS)
         if not selected and not own and isinstance(part, exp.Func) and not isinstance(part, exp.Connector):

@@ -85,6 +85,8 @@ def _filled(array: pa.Array, null: Any) -> tuple[NDArray[np.bool_], NDArray[Any]
 
 @dataclass(frozen=True)
 class As(Expression):
+    """A cast."""
+
     of: Expression
 
     @cached_property

@@ -57,6 +57,8 @@ def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 @dataclass(frozen=True)
 class Expression:
+    """A node of a tree; `type` is the type of its values."""
+
     type: pa.DataType
 
     @cached_property

@@ -110,7 +110,7 @@ class Cut:
             or is_word(after[0], "PARTITION", "PARTITION BY")
         ):
             raise misread(
-                self._text, span_of(self._all[i], *after), "a window can't stand here",
+                self._text, span_of(self._all[i], *after), "a window can't be used here",
                 "write it right after its stream in FROM: s [RANGE 10 SECONDS] AS a",
             )  # fmt: skip
 

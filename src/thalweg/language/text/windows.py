@@ -69,7 +69,7 @@ class Reader:
         else:
             words = ["RANGE", "ROWS", "PARTITION BY", "NOW", "UNBOUNDED"]
             hint = did_you_mean(self._here().text.upper(), words) if self._here().text.isalpha() else None
-            raise self._fail(f"'{self._written(span_of(self._here()))}' starts no window", hint)
+            raise self._fail(f"no window starts with '{self._written(span_of(self._here()))}'", hint)
         return Clause(Window("unbounded"), self.span, places)
 
     def duration(self) -> int:

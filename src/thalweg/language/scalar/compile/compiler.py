@@ -58,6 +58,8 @@ class Names:
 
 
 class Compiler:
+    """Applies the rules. Every method raises OnlySpark if its result would not be exact."""
+
     def __init__(self, names: Names, rules: Rules) -> None:
         self.names = names
         self.rules = rules
@@ -130,10 +132,10 @@ class Compiler:
         result = signature.result or wanted
         if not signature.takes(len(node.expressions)):
             raise self.names.error(node, f"{name} can't be called with {len(node.expressions)} arguments",
-                                   "write as many as its definition has")  # fmt: skip
+                                   "pass as many as its definition takes")  # fmt: skip
         if result is None:
             raise self.names.error(node, f"what {name} returns is not known",
-                                   f"annotate it (def {name}(...) -> float), or let it return the verdict")  # fmt: skip
+                                   f"annotate it (def {name}(...) -> float), or use it as a condition of its own")  # fmt: skip
         try:
             arguments = tuple(self.value(a) for a in node.expressions)
         except OnlySpark as only:
