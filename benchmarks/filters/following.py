@@ -50,16 +50,16 @@ class Flapping:
 def still(rates: Sequence[float], policy: str, tuples: int, seed: int = 31) -> Flapping:
     bits: NDArray[np.bool_] = np.random.default_rng(seed).random((tuples, len(rates))) < np.asarray(rates)
     done = run(policy, bits, [1.0] * len(rates), seed=seed)
-    return _count([e.tuples for e in done.events if e.change is not None], tuples)
+    return count([e.tuples for e in done.events if e.change is not None], tuples)
 
 
 def still_by_the_clock(workload: Workload, policy: str, advance: Callable[[int], None] = lambda rows: None) -> Flapping:
     """The same with the real engine, where costs are measured and noisy."""
     done = engine.run(workload, engine.chunks(workload.table()), policy, advance=advance)
-    return _count(done.moments, len(workload))
+    return count(done.moments, len(workload))
 
 
-def _count(moments: Sequence[int], tuples: int) -> Flapping:
+def count(moments: Sequence[int], tuples: int) -> Flapping:
     early = min(SETTLING, tuples // 2)
     later = sum(m > early for m in moments)
     return Flapping(len(moments) - later, later / (tuples - early) * 1e6)

@@ -200,8 +200,8 @@ def test_regret_checks_the_rows():
 
 
 def test_changes_are_counted_per_million_after_settling():
-    assert following._count([10, 60_000, 70_000], 1_050_000) == following.Flapping(1, 2.0)
-    assert following._count([], 100_000) == following.Flapping(0, 0.0)
+    assert following.count([10, 60_000, 70_000], 1_050_000) == following.Flapping(1, 2.0)
+    assert following.count([], 100_000) == following.Flapping(0, 0.0)
 
 
 # The report

@@ -62,7 +62,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_machine_is_measured_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = calibrate.measured()
     assert found is calibrate.measured()
-    assert all(price >= calibrate.LEAST for price in found.record().values())
+    assert all(price > 0 for price in found.record().values())
     # A probe that meets nothing still costs more than a hash; asking a policy more than a row.
     assert found.probe > found.hash
     assert found.ask > found.classify

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from thalweg.lab.chapter4.adaptivity import SETTLED, STEP, N, _settle, phases, timeline
+from thalweg.lab.chapter4.adaptivity import SETTLED, STEP, N, phases, settle, timeline
 from thalweg.lab.chapter4.contenders import A_GREEDY, FOLLOWING, OPTIMAL, Contender, named, ours, thesis
 from thalweg.lab.chapter4.periods import periodic
 from thalweg.lab.experiment import Measurements
@@ -25,10 +25,10 @@ def test_a_change_makes_the_old_best_order_dear() -> None:
 
 def test_settled_means_near_for_a_while() -> None:
     far, near = 1.5, 1.01
-    assert _settle(np.array([far] * 7 + [near] * 40), 1.05) == 7
+    assert settle(np.array([far] * 7 + [near] * 40), 1.05) == 7
     glimpse = [far] * 7 + [near] * (SETTLED - 1) + [far] * 5 + [near] * 40
-    assert _settle(np.array(glimpse), 1.05) == 7 + SETTLED - 1 + 5
-    assert _settle(np.array([far] * 30), 1.05) == 30
+    assert settle(np.array(glimpse), 1.05) == 7 + SETTLED - 1 + 5
+    assert settle(np.array([far] * 30), 1.05) == 30
 
 
 def test_timeline_counts_all_evaluations_and_finds_the_change() -> None:

@@ -21,7 +21,7 @@ from thalweg.engine.engine import Engine
 from thalweg.lab.simulate import travel
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
-from thalweg.plan import Operator, Pipeline, Ruster
+from thalweg.plan import Event, Operator, Pipeline, Ruster
 
 NAMES = sorted(optimize.names())
 HOW = ("left alone", "taken", "restored")
@@ -35,6 +35,8 @@ class Restarting:
         self._policy: Policy = self._make()
         self._how = how
         self._random = np.random.default_rng(seed + 1)
+        self._told: list[Event] = []
+        """What the policy had decided when it was saved and nobody has heard of yet."""
         self.sent: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -57,7 +59,11 @@ class Restarting:
                 self._policy = self._make()
                 self._policy.restore(record)
                 assert json.loads(json.dumps(self._policy.snapshot())) == record
-            self._policy._events += events  # type: ignore[attr-defined]
+            self._told += events
+
+    def drain(self) -> list[Event]:
+        told, self._told = [*self._told, *self._policy.drain()], []
+        return told
 
 
 def filters(name: str, how: str, seed: int) -> tuple[list[Any], list[Any]]:

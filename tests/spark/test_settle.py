@@ -10,12 +10,12 @@ from thalweg.spark import settle
 
 def test_once_in_each_process(monkeypatch):
     calls: list[str] = []
-    monkeypatch.setattr(settle, "_settled_in", None)
     monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    monkeypatch.setattr(settle.os, "getpid", lambda: -1)  # a process that has not been settled
     settle.settle()
     settle.settle()
     assert calls == ["freeze"]
-    monkeypatch.setattr(settle.os, "getpid", lambda: -1)  # as after a fork
+    monkeypatch.setattr(settle.os, "getpid", lambda: -2)  # as after a fork
     settle.settle()
     assert calls == ["freeze", "freeze"]
 

@@ -261,6 +261,11 @@ def test_a_class_of_few_rows_has_its_own_route():
         assert len({own[r] for r in range(len(rows))}) == 2 or few == 1, "the tree is wrong about some"
 
 
+def searching(policy: Mesh) -> bool:
+    """Whether a search is under way."""
+    return policy.snapshot()["search"] is not None
+
+
 def test_a_search_beside_execution_ends_in_the_same_classes(monkeypatch):
     """Execution goes on meanwhile, and takes what was found after so many batches, however long the search took."""
     bits, _, columns = squares(30_000, seed=3)
@@ -278,7 +283,7 @@ def test_a_search_beside_execution_ends_in_the_same_classes(monkeypatch):
             rusters = policy.route(Batch(table.slice(start, 1000), number))
             piece = bits[start : start + 1000]
             visits = Visits(number, 1000, tuple(travel(piece, np.ones(3), r) for r in rusters))
-            if policy._search is not None:
+            if searching(policy):
                 waited.append(number)
                 assert len(policy.plan.routes) == 1
             policy.observe(visits)
@@ -303,15 +308,15 @@ def test_a_search_under_way_outlives_its_policy():
         rusters = each.route(Batch(table.slice(start, 1000), start))
         each.observe(Visits(start, 1000, tuple(travel(bits[start : start + 1000], np.ones(3), r) for r in rusters)))
 
-    while policy._search is None:
+    while not searching(policy):
         step(policy, start)
         start += 1000
     again = Mesh(pipeline(3), seed=3)
     again.restore(json.loads(json.dumps(policy.snapshot())))
     others = [policy, again, pickle.loads(pickle.dumps(policy))]
     for each in others:
-        assert each._search is not None
+        assert searching(each)
         step(each, start)
-        assert each._search is None
+        assert not searching(each)
         assert each.looked > 0
     assert len({(each.looked, str(each.plan.routes)) for each in others}) == 1

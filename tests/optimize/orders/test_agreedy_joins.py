@@ -23,7 +23,6 @@ from thalweg.optimize.orders.agreedy import AGreedy
 from thalweg.plan import Operator, Pipeline, Route, Ruster
 from thalweg.profile.prices import RECORDED, Prices
 from thalweg.profile.rates.given import Seen
-from thalweg.state.stem import SCANNED
 
 Truth = Callable[[frozenset[int], int], tuple[float, float]]
 """Fan-out and work per row of an operator, given what was visited before."""
@@ -530,7 +529,7 @@ def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:
     pace.every = sending.dispatch.rest = 0  # seldom scouts may take the written order, resting policies are told later
     pace.looking = True
     sending.once(engine.stages[0].arrive(*arrived(1000, random))[0], [], 0)
-    assert policy.ledger.spent - spent >= policy.scouting.trip + UNIT * SCANNED * 3200
+    assert policy.ledger.spent - spent >= policy.scouting.trip + UNIT * 3200 / 8
     assert engine.stats()["inputs"]["b"]["entries"] == entries
 
 

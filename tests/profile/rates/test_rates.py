@@ -9,7 +9,7 @@ import pytest
 
 from thalweg.contract.visits import Journey, Trial, Visit, Visits
 from thalweg.plan import Operator, Pipeline, Route, Ruster
-from thalweg.profile.rates.rates import CAP, Rates
+from thalweg.profile.rates.rates import Rates
 
 
 def filters(count: int, **options: int) -> Rates:
@@ -40,12 +40,14 @@ def test_extra_rows_count_with_their_seconds() -> None:
 
 
 def test_one_hiccup_moves_the_average_no_further_than_the_cap_allows() -> None:
-    costs = settled()
-    costs.observe(visits((0, 1000, 10.0)))  # ten thousand times the usual
-    moved = costs.per_row[0] / 1e-6
-    share = 1000 / (costs._rows[0])
-    assert moved == pytest.approx(1 + (CAP - 1) * share, rel=1e-6)
-    assert moved < 1.3
+    moved = {}
+    for times in (2, 3, 100, 10_000):
+        costs = settled()
+        costs.observe(visits((0, 1000, times * 1e-3)))
+        moved[times] = costs.per_row[0] / 1e-6 - 1
+    assert moved[3] == pytest.approx(2 * moved[2]), "what is not much counts in full"
+    assert moved[100] == pytest.approx(moved[10_000])
+    assert moved[3] < moved[100] < 0.3
     costs.observe(visits((1, 1000, 10.0)))
     assert costs.per_row[0] < costs.per_row[1], "the order by cost is not turned round"
 

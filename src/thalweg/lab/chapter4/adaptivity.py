@@ -72,7 +72,7 @@ def timeline(contenders: Sequence[Contender], before: int, after: int, seed: int
         if contender.policy != "lottery":  # it draws routes, so no single order is in force
             ratios = _ratios(new, costs, went, before)
             row |= {
-                "settled": _settle(ratios, 1.05) * went.batch, "jump": float(np.abs(np.diff(ratios)).max()),
+                "settled": settle(ratios, 1.05) * went.batch, "jump": float(np.abs(np.diff(ratios)).max()),
                 "order_before": float(_ratios(old, costs, went, 0, before)[-SETTLED:].mean()),
                 "order_after": float(ratios[-SETTLED:].mean()),
             }  # fmt: skip
@@ -101,7 +101,7 @@ def _ratios(
     return np.array([known[order] for order in orders])
 
 
-def _settle(ratios: np.ndarray[tuple[int, ...], np.dtype[np.float64]], goal: float) -> int:
+def settle(ratios: np.ndarray[tuple[int, ...], np.dtype[np.float64]], goal: float) -> int:
     """Batches until the order stays at or below the goal for a while; the whole length if it never does."""
     near = ratios <= goal
     for b in range(len(near)):
