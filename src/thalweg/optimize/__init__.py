@@ -28,10 +28,6 @@ def make(name: str, pipeline: Pipeline, seed: int = 0, **options: Any) -> Policy
     """A fresh policy for a pipeline."""
     if name not in _registered():
         raise DefinitionError(f"no policy '{name}'", hint=did_you_mean(name, names()))
-    if name == "auto" and any(op.kind == "stem" for op in pipeline.operators):
-        from thalweg.optimize.auto.autojoin import AutoJoin
-
-        return AutoJoin(pipeline, seed, **options)
     policy: Policy = _registered()[name].load()(pipeline, seed, **options)
     return policy
 

@@ -13,7 +13,7 @@ from thalweg.contract.visits import Visits
 from thalweg.engine.filtercell import FilterCell
 from thalweg.execute.filters import Filter
 from thalweg.lab.simulate import best_order, order_work, run, travel
-from thalweg.optimize.auto.auto import LEARNING_CLASSES, LOSS, PRICING, SEARCH, TEACHING, TUITION, Auto
+from thalweg.optimize.auto.auto import Auto
 from thalweg.optimize.auto.contest import Contest
 from thalweg.optimize.classes.mesh import Mesh
 from thalweg.optimize.classes.meshclasses import ClassState
@@ -225,11 +225,12 @@ def test_the_ledger_holds_what_was_done() -> None:
     bits = correlated(np.random.default_rng(5), 200_000, np.array([0.95, 0.8, 0.6, 0.3]), 0.3)
     auto = Auto(Pipeline("s", tuple(Operator(f"f{i}") for i in range(4))), 5)
     r = run(auto, bits, [1.0] * 4)
-    assert auto.useful == pytest.approx(r.useful.sum())
-    assert auto.spent == pytest.approx(r.extra.sum())
-    true = order_work(bits, range(4), [1.0] * 4) - auto.useful
-    assert auto.saved == pytest.approx(true, rel=0.1)
-    assert auto.spent <= (auto.regret + LOSS) * (auto.useful + auto.spent) + 0.5 * auto.saved
+    ledger = auto.ledger
+    assert ledger.useful == pytest.approx(r.useful.sum())
+    assert ledger.spent == pytest.approx(r.extra.sum(), rel=1e-4), "and the looks themselves, which are cheap here"
+    true = order_work(bits, range(4), [1.0] * 4) - ledger.useful
+    assert ledger.saved == pytest.approx(true, rel=0.1)
+    assert ledger.spent <= 2 * auto.regret * ledger.work + 0.5 * ledger.saved
 
 
 def test_explains_what_it_would_take() -> None:
@@ -237,8 +238,8 @@ def test_explains_what_it_would_take() -> None:
     auto = Auto(Pipeline("s", tuple(Operator(f"f{i}") for i in range(3))))
     run(auto, bits, [1.0] * 3)
     told = auto.explain()
-    assert str(told.why).startswith("as written: no order was shown to save 3%")
-    assert str(told.to_change).startswith("best rival:")
+    assert str(told.why).startswith("as written: no order was shown to save more than 3%")
+    assert str(told.to_change).startswith("the best rival is ")
     assert told.routes[0].estimate == pytest.approx(1.75, rel=0.1)
 
 
@@ -290,8 +291,8 @@ def test_content_that_tells_nothing_is_not_followed_and_costs_little() -> None:
         work = drive(policy, bits, columns)
         assert not policy.classed
         assert sum(work) <= 1.03 * order_work(bits, (0, 1, 2, 3), [1.0] * 4)
-        allowed = TEACHING * (policy.useful + policy.spent) + TUITION
-        assert policy.taught <= allowed + LEARNING_CLASSES + SEARCH + 200 * PRICING
+        ledger = policy.ledger
+        assert ledger.taught <= policy.regret * ledger.work + ledger.loan + 200 * policy.prices.ask, "one search more"
 
 
 def test_classes_give_way_when_one_order_does_as_well() -> None:

@@ -20,10 +20,9 @@ from thalweg.optimize.classes.cbr import CBR
 from thalweg.optimize.classes.classed import Bits, Classed
 from thalweg.optimize.classes.mesh import Mesh
 from thalweg.optimize.classes.meshfind import by_class
-from thalweg.optimize.classes.routeprices import has_stems
 from thalweg.plan import Pipeline, Routes
 from thalweg.profile.content.attributes import Values
-from thalweg.profile.prices import RECORDED
+from thalweg.profile.prices import Prices
 from thalweg.profile.rates.rates import Rates
 
 CLASSED = ("cbr", "mesh")
@@ -31,14 +30,9 @@ CLASSED = ("cbr", "mesh")
 SINGLE = ("written", "agreedy")
 COLUMNS = {name: k for k, name in enumerate((*SINGLE, *CLASSED))}
 WINDOW = 200
-"""Newest tuples whose prices are kept."""
-FOLLOW = 3e-4
-"""Seconds that observing a batch by class takes."""
-PROBES = 15e-5
-"""Seconds that one more class of a join is worth in every batch: telling it apart, sending and following it."""
-MOST_OVERHEAD, JOINED = 0.2, 0.35
-"""Share of a tuple's cost that two classes may add before anything is learned about them: they seldom save much more.
-More where tuples join, and a bad order multiplies them."""
+"""Size: newest rows whose prices are kept."""
+MOST_OVERHEAD = 0.25
+"""Share of a row's cost that two classes may add before anything is learned about them: they seldom save more."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +48,14 @@ class Saving:
         return self.tuples >= least and self.mean > max(errors * self.error, share * self.cost)
 
 
-def overhead(more: int, rows: float, joins: bool) -> float:
-    """Seconds per tuple that so many further classes take, in batches of so many rows."""
-    if joins:
-        return PROBES * more / rows
-    return (RECORDED.send * more + FOLLOW) / rows + 2 * RECORDED.classify
+def overhead(more: int, rows: float, prices: Prices) -> float:
+    """Seconds per row that `more` further classes take, in batches of so many rows: to tell them apart and follow each."""
+    return prices.send * more / rows + prices.classify
 
 
-def conceivable(cost: float, rows: float, joins: bool) -> bool:
-    """Whether two classes could pay at all where a tuple costs so many seconds."""
-    return overhead(1, rows, joins) < (JOINED if joins else MOST_OVERHEAD) * cost
+def conceivable(cost: float, rows: float, prices: Prices) -> bool:
+    """Whether two classes could pay at all where a row costs so many seconds."""
+    return overhead(1, rows, prices) < MOST_OVERHEAD * cost
 
 
 class Contest:
@@ -77,16 +69,10 @@ class Contest:
         self.mesh.attributes = self.cbr.attributes
         for contestant in self.contestants.values():
             contestant.costs, contestant.costs_shared = costs, True
-        self._joins = has_stems(pipeline)
         self._prices: NDArray[np.float64] = np.zeros((0, len(COLUMNS)))
         self._valid = dict.fromkeys(CLASSED, 0)
         """Newest prices of a contestant that are of its present classes."""
         self._batch_rows = rows
-
-    @property
-    def begun(self) -> bool:
-        """Whether anybody has learned anything."""
-        return len(self._prices) > 0
 
     def classes(self, name: str) -> int:
         return len(self.contestants[name].plan.routes)
@@ -122,11 +108,7 @@ class Contest:
     def overhead(self, name: str) -> float:
         """Seconds per tuple of further rusters, of telling classes apart, and of following each of them."""
         more = self.classes(name) - 1
-        return overhead(more, self._batch_rows, self._joins) if more else 0.0
-
-    def conceivable(self, cost: float) -> bool:
-        """Whether two classes could pay in batches like these."""
-        return conceivable(cost, self._batch_rows, self._joins)
+        return overhead(more, self._batch_rows, self.costs.prices) if more else 0.0
 
     def batch(self, rows: int) -> None:
         self._batch_rows += 0.1 * (rows - self._batch_rows)
@@ -157,11 +139,6 @@ class Contest:
             return told
         equal = 1 / len(plan.routes)
         return replace(told, routes=tuple(RouteView(label, equal, route) for label, route in plan.routes.items()))
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether classes were looked for and none were found."""
-        return self.mesh.searched and all(self.classes(name) == 1 for name in CLASSED)
 
     def keen(self, least: int) -> bool:
         """Whether a contestant has classes that too few new tuples have judged."""

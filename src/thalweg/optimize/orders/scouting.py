@@ -75,7 +75,6 @@ class Scouting:
         """Seconds that a round of scouts takes whatever they meet."""
         self.send = prices.send
         self.unit = unit
-        self.ledger.loan = 2 * self.trip
         self.pace = Pace()
 
     def ahead(self, rows: int, sent: int) -> int:
@@ -100,9 +99,9 @@ class Scouting:
         return self.ledger.useful + rows * self.unit >= self.trip
 
     def affords(self, times: float = 1.0) -> bool:
-        """Whether the ledger pays for scouts. While the data changes they may cost twice as much."""
-        allowed = self.ledger.allowance + self.ledger.spent
-        return self.ledger.spent <= times * allowed
+        """Whether the ledger pays for scouts, two rounds of them in advance. While the data changes they may cost twice as
+        much."""
+        return self.ledger.spent <= times * (self.ledger.earned + 2 * self.trip)
 
     def limit(self, expected: float | None) -> float | None:
         """Units of work per row at which rows are called back: several times the `expected` seconds, many times while

@@ -11,7 +11,8 @@ import pytest
 from thalweg.engine.engine import Engine
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
-from thalweg.optimize.auto.autojoin import LOAN, ONE, TEACHING, AutoJoin, Side
+from thalweg.optimize.auto.auto import Auto
+from thalweg.optimize.auto.scouted import Scouted, Side
 from thalweg.plan import Operator, Pipeline
 
 STREAM = Source(pa.schema([("ts", pa.int64()), ("kind", pa.int64()), ("x", pa.int64()), ("y", pa.int64())]), "ts", "ms")
@@ -58,10 +59,15 @@ def work(made: Engine) -> float:
     return float(line["work"] + line["profiling work"])
 
 
-def policy_of(made: Engine) -> AutoJoin:
+def policy_of(made: Engine) -> Auto:
     found = next(s.policy for s in made.stages if s.input.alias == "s")
-    assert isinstance(found, AutoJoin)
+    assert isinstance(found, Auto)
     return found
+
+
+def scouted(policy: Auto) -> Scouted:
+    assert isinstance(policy.way, Scouted)
+    return policy.way
 
 
 def test_classes_come_in_force_where_the_kind_tells_and_say_so() -> None:
@@ -86,17 +92,19 @@ def test_classes_that_would_cost_more_than_they_save_are_not_looked_for() -> Non
     feed(made, 40, seed=1, rows=500)
     policy = policy_of(made)
     assert policy.greedy.scouting.pace.rounds > 0
-    assert (policy.classed, policy.taught, policy._contest) == ("", 0.0, None)
+    assert (policy.classed, policy.ledger.taught, policy.contested) == ("", 0.0, False)
 
 
 def test_learning_classes_is_a_loan_and_then_has_to_be_earned() -> None:
     policy = policy_of(engine())
-    policy.greedy.scouting.pace.now, policy.greedy.scouting.pace.rows = 1e-6, ROWS
-    assert policy._awake
-    policy.taught = 1.1 * LOAN
-    assert not policy._awake
-    policy.greedy.ledger.useful = 0.2 * LOAN / TEACHING
-    assert policy._awake
+    pace, ledger = policy.greedy.scouting.pace, policy.ledger
+    pace.now, pace.rows = 1e-6, ROWS
+    ledger.useful = 1.0
+    assert scouted(policy).awake
+    ledger.taught = ledger.loan + 1.1 * ledger.regret
+    assert not scouted(policy).awake
+    ledger.useful = 2.0
+    assert scouted(policy).awake
 
 
 def test_where_nothing_tells_there_are_no_classes_and_no_price() -> None:
@@ -128,12 +136,12 @@ def test_no_clock_has_a_say() -> None:
 
 
 def test_a_trial_that_classes_lose_is_told_and_changes_nothing() -> None:
-    policy = AutoJoin(Pipeline("s", (Operator("t", "stem"), Operator("u", "stem"))))
-    policy.trial = "mesh"
-    policy.sides = {ONE: Side(500, 1000.0), "classes": Side(500, 990.0)}
-    policy._decide_trial()
+    policy = Auto(Pipeline("s", (Operator("t", "stem"), Operator("u", "stem"))))
+    way = scouted(policy)
+    way.state.trial, way.state.one, way.state.classes = "mesh", Side(500, 1e-5), Side(500, 9.9e-6)
+    way._decide_trial()
     event = policy.drain()[-1]
-    assert (policy.classed, policy.trial, event.kind) == ("", "", "trial")
+    assert (policy.classed, way.state.trial, event.kind) == ("", "", "trial")
     assert "not adopted" in str(event.why)
     assert event.change is None
 
@@ -155,7 +163,7 @@ def test_linked_stems_make_prices_untrue_and_are_left_alone() -> None:
             "s", pa.table({"ts": np.arange(1000 * n, 1000 * n + 1000), "kind": few[0] % 2, "x": few[0], "y": few[1]})
         )
     policy = policy_of(made)
-    assert not policy.trusted
+    assert not scouted(policy).trusted
     assert not policy.classed
     assert not policy.contest.mesh.searched
 
@@ -165,9 +173,9 @@ def test_a_snapshot_carries_what_was_learned(at: int) -> None:
     made = engine(seed=7)
     feed(made, at, seed=7)
     first = policy_of(made)
-    again = AutoJoin(first.pipeline, first.seed)
+    again = Auto(first.pipeline, first.seed)
     again.restore(first.snapshot())
-    assert (again.plan, again.classed, again.trial) == (first.plan, first.classed, first.trial)
+    assert (again.plan, again.classed) == (first.plan, first.classed)
     assert again.explain() == first.explain()
     assert again.snapshot() == first.snapshot()
 
