@@ -7,9 +7,7 @@ plans, rusters and rows stay the same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,18 +24,10 @@ COURSES: dict[str, Course] = {
     "tables": joincourse.lookups(1200, 30),
     "chain": joincourse.chained(60, 16),
 }
-REBUILT = "a restored stem cuts its index into other runs, so that the same probes take other work and decide otherwise"
-FAILING = {(policy, "three streams") for policy in ("agreedy", "auto")}
+CASES = [pytest.param(*case, id="-".join(case)) for case in itertools.product(optimize.names(), COURSES)]
 
 
-def cases(failing: Collection[tuple[str, str]] = ()) -> list[Any]:
-    """Every policy on every course; those that are known to fail are marked."""
-    mark = pytest.mark.xfail(strict=True, reason=REBUILT)
-    every = itertools.product(optimize.names(), COURSES)
-    return [pytest.param(*case, marks=[mark] if case in failing else [], id="-".join(case)) for case in every]
-
-
-@pytest.mark.parametrize(("policy", "course"), cases())
+@pytest.mark.parametrize(("policy", "course"), CASES)
 def test_saving_changes_nothing(policy: str, course: str) -> None:
     make, chance = partial(optimize.make, policy), np.random.default_rng(31)
     whole, run, seen = COURSES[course].run(make).steps(), COURSES[course].run(make), []
@@ -48,7 +38,7 @@ def test_saving_changes_nothing(policy: str, course: str) -> None:
     assert_same(seen, whole, "saved and not")
 
 
-@pytest.mark.parametrize(("policy", "course"), cases(FAILING))
+@pytest.mark.parametrize(("policy", "course"), CASES)
 def test_going_on_from_what_was_saved_changes_nothing(policy: str, course: str) -> None:
     make = partial(optimize.make, policy)
     whole = COURSES[course].run(make).steps()

@@ -25,7 +25,7 @@ from thalweg.optimize import shares as sharing
 from thalweg.spark.cell import Cell
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.pack import PackTask
-from thalweg.state.stem import read_ipc
+from thalweg.state.store import read_ipc
 
 LATENESS = 3_000_000
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from thalweg.execute.kernels import join as kernels
 from thalweg.state.kernels import layout
-from thalweg.state.kernels.count import count
+from thalweg.state.kernels.count import Seen, count
 from thalweg.state.kernels.hashing import hash_keys, mix
 from thalweg.state.kernels.index import FELL, extend_bits, extend_hash
-from thalweg.state.kernels.layout import EXPIRY, KEYS, NEWEST
+from thalweg.state.kernels.layout import EXPIRY, KEYS, MEMBERS, NEWEST, TIME
 from thalweg.state.keys import hash_values
 
 Ints = NDArray[np.int64]
@@ -45,14 +45,15 @@ def plain_hash_bytes(text: bytes) -> int:
     return h
 
 
-def plain_join(partial: Ints, cells: Ints, live: list[int], pairs: Ints) -> list[list[int]]:
+def plain_join(partial: Ints, cells: Ints, ends: Ints, live: list[int], pairs: Ints) -> list[list[int]]:
     """For each partial result the rows that it matches."""
     return [
         [
             r
             for r in live
             if all(p[a] == cells[r, b] for a, b in pairs)
-            and max(p[NEWEST], cells[r, NEWEST]) <= min(p[EXPIRY], cells[r, EXPIRY])
+            and cells[r, MEMBERS] & MEMBER
+            and max(p[NEWEST], cells[r, TIME]) <= min(p[EXPIRY], ends[r])
         ]
         for p in partial
     ]
@@ -108,9 +109,9 @@ def chain(links: NDArray[np.int32], bucket: int, following: int) -> list[int]:
     return rows
 
 
-def test_extend_tells_whether_expiries_only_rise() -> None:
+def test_extend_tells_whether_times_only_rise() -> None:
     cells = np.zeros((6, KEYS + 1), np.int64)
-    cells[:, EXPIRY] = [3, 3, 5, 9, 8, 10]
+    cells[:, TIME] = [3, 3, 5, 9, 8, 10]
     links = np.full(32, -1, np.int32)
     pairs = np.array([[0, KEYS]])
     assert extend_hash(cells, links, 0, 0, 4, 0, 4, 3, pairs, FELL + 1) == 9
@@ -119,6 +120,8 @@ def test_extend_tells_whether_expiries_only_rise() -> None:
 
 
 WIDEST = 3
+MEMBER = 2
+"""The bit of the member that looks."""
 CLASSES = 4
 WIDTH = KEYS + CLASSES + 4
 """A partial result here: four key classes, and row numbers of four inputs, the first of which is the arriving one."""
@@ -134,8 +137,13 @@ class Store:
         rising = bool(random.random() < 0.5)
         self.cells = np.empty((self.rows + 7, KEYS + WIDEST), np.int64)
         times = random.integers(0, 60, self.rows + 7)
-        self.cells[:, NEWEST] = np.sort(times) if rising else times
-        self.cells[:, EXPIRY] = self.cells[:, NEWEST] + (20 if rising else random.integers(0, 40, len(times)))
+        self.cells[:, TIME] = np.sort(times) if rising else times
+        self.cells[:, MEMBERS] = random.choice([MEMBER, 1, MEMBER | 1], len(times), p=[0.4, 0.2, 0.4])
+        kind = random.random()
+        self.span = int(layout.FOREVER if kind < 0.2 else layout.COUNTED if kind < 0.5 else 20)
+        self.expiries = self.cells[:, TIME] + (20 if rising else random.integers(0, 40, len(times)))
+        forever = np.full(len(times), layout.FOREVER)
+        self.ends = forever if kind < 0.2 else self.expiries if kind < 0.5 else self.cells[:, TIME] + 20
         self.cells[:, KEYS:] = random.integers(0, 4, (len(times), WIDEST))
         self.pattern = [k for k, c in enumerate(self.classes) if c in known]
         self.pairs = np.array([(KEYS + self.classes[k], KEYS + k) for k in self.pattern], np.int64).reshape(-1, 2)
@@ -165,24 +173,27 @@ class Store:
                     line[layout.SHARES + 2 * k : layout.SHARES + 2 * k + 2] = bits[attribute], place
                     line[layout.WILD] &= ~(((1 << bits[attribute]) - 1) << place)
             line[layout.START], line[layout.HEAD], line[layout.NEXT] = a, at, at + heads
-            line[layout.FIRST_TIME] = self.cells[a:b, NEWEST].min()
-            line[layout.LAST_EXPIRY] = self.cells[a:b, EXPIRY].max()
-            line[layout.FALLING] = latest != FELL
+            line[layout.FIRST_TIME] = self.cells[a:b, TIME].min()
+            line[layout.LAST_EXPIRY] = self.ends[a:b].max()
+            line[layout.FALLING] = latest != FELL and (self.span != layout.COUNTED or rising)
             lines.append(line)
             blocks.append(block)
             at += len(block)
         self.runs = np.stack(lines)
         self.links = np.concatenate(blocks)
+        self.seen = Seen(MEMBER, self.span, self.expiries)
 
     def join(self, partial: list[list[int]]) -> tuple[list[list[int]], int]:
         """Every partial result extended by every row that it matches, the plain way; and how many had a match."""
         out = []
-        matches = plain_join(np.array(partial, np.int64).reshape(-1, WIDTH), self.cells, self.live, self.pairs)
+        matches = plain_join(
+            np.array(partial, np.int64).reshape(-1, WIDTH), self.cells, self.ends, self.live, self.pairs
+        )
         for row, found in zip(partial, matches, strict=True):
             for r in found:
                 new = list(row)
-                new[NEWEST] = max(row[NEWEST], int(self.cells[r, NEWEST]))
-                new[EXPIRY] = min(row[EXPIRY], int(self.cells[r, EXPIRY]))
+                new[NEWEST] = max(row[NEWEST], int(self.cells[r, TIME]))
+                new[EXPIRY] = min(row[EXPIRY], int(self.ends[r]))
                 for a, b in self.adds:
                     new[b] = int(self.cells[r, a])
                 new[self.number] = r
@@ -207,7 +218,7 @@ def join_all(
     lines, run, pair, add = [], 0, 0, 0
     for s in stores:
         ends = run + len(s.runs), pair + len(s.pairs), add + len(s.adds)
-        where = s.cells.ctypes.data, s.cells.shape[1], s.links.ctypes.data
+        where = s.cells.ctypes.data, s.cells.shape[1], s.links.ctypes.data, s.expiries.ctypes.data, s.span, MEMBER
         lines.append((*where, run, ends[0], pair, ends[1], add, ends[2], s.number))
         run, pair, add = ends
     runs, pairs, adds = (np.concatenate([getattr(s, n) for s in stores]) for n in ("runs", "pairs", "adds"))
@@ -256,7 +267,7 @@ def test_joins_agree_with_the_plain_join_step_by_step(seed: int) -> None:
 
     counts = np.empty(len(partial), np.int64)
     first = stores[0]
-    work = count(partial, first.cells, first.links, first.runs, first.pairs, 1 << 60, counts)
+    work = count(partial, first.cells, first.links, first.runs, first.pairs, first.seen, 1 << 60, counts)
     assert counts.sum() == expected[0][1]
     assert (counts > 0).sum() == expected[0][2]
     assert work == tallies[0, kernels.WORK]
@@ -291,9 +302,9 @@ def test_count_stops_at_its_budget_and_says_which_rows_were_tried() -> None:
     store = Store(random, 1, set())
     partial = np.repeat(arriving(random, set())[:1], 20, axis=0)
     counts = np.empty(20, np.int64)
-    whole = count(partial, store.cells, store.links, store.runs, store.pairs, 1 << 60, counts)
+    whole = count(partial, store.cells, store.links, store.runs, store.pairs, store.seen, 1 << 60, counts)
     each = whole // 20
     assert each > 0
-    work = count(partial, store.cells, store.links, store.runs, store.pairs, 3 * each, counts)
+    work = count(partial, store.cells, store.links, store.runs, store.pairs, store.seen, 3 * each, counts)
     assert work == 3 * each
     assert (counts >= 0).tolist() == [True] * 3 + [False] * 17

@@ -21,7 +21,7 @@ from thalweg.language.query import Source
 from thalweg.optimize import shares as sharing
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.pack import split
-from thalweg.state.stem import write_ipc
+from thalweg.state.store import write_ipc
 from thalweg.state.times import Clock, tick_of
 
 

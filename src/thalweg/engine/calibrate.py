@@ -29,8 +29,8 @@ from thalweg.execute.meter import own_nanoseconds
 from thalweg.plan.layout import Layout
 from thalweg.profile.prices import RECORDED, Prices
 from thalweg.state.kernels import index
-from thalweg.state.kernels.layout import EXPIRY, KEYS
-from thalweg.state.slice import FOREVER
+from thalweg.state.kernels.layout import EXPIRY, KEYS, MEMBERS
+from thalweg.state.slice import FOREVER, Window
 from thalweg.state.stem import Stem
 
 Ints = NDArray[np.int64]
@@ -85,7 +85,7 @@ def _kept() -> Path:
 def measure(clock: Clock = own_nanoseconds) -> Prices:
     random = np.random.default_rng(0)
     cells = np.zeros((ROWS, KEYS + 2), np.int64)
-    cells[:, EXPIRY] = 1
+    cells[:, MEMBERS] = 1
     cells[:, KEYS:] = random.integers(0, 1 << 62, (ROWS, 2))
     probes = [_Probing(cells, bits, random) for bits in LAYOUTS]
     calls: list[Call] = [
@@ -138,7 +138,7 @@ class _Probing:
 
 
 def _stem(cells: Ints, bits: tuple[int, int]) -> Stem:
-    stem = Stem("calibration", 2, {}, length=1, layout=Layout("bits", bits))
+    stem = Stem("calibration", 2, {}, [Window(1)], length=1, layout=Layout("bits", bits))
     stem.build(cells, {}, np.arange(len(cells)))
     return stem
 

@@ -230,7 +230,7 @@ class Engine:
     def needed(self) -> dict[str, int]:
         """Rows of each stream that a row may still meet: what any way to run the query has to hold."""
         streams = [s for s in self.stages if s.input.is_stream]
-        return {s.alias: s.stem.living(self.sources.horizon(s.number)) for s in streams if s.stem is not None}
+        return {s.alias: s.owned.living(self.sources.horizon(s.number)) for s in streams if s.owned is not None}
 
     def plan(self) -> Plan:
         """Every decision in force. Its version counts the changes of all parts."""
@@ -240,7 +240,7 @@ class Engine:
                 routes[stage.alias] = stage.dispatch.routes.names(stage.pipeline.names)
         versions = [s.policy.plan.version for s in self.stages if s.policy is not None]
         tunings = 0 if flow.tuning is None else flow.tuning.tuner.tunings
-        layouts = {s.alias: s.stem.layout for s in self.stages if s.stem is not None}
+        layouts = {name: stem.layout for name, stem in flow.stems.items()}
         turn = {"inputs": self.scheduler.name}
         return Plan(sum(versions) + tunings, routes, layouts, schedule=turn, pinned=frozenset(self.frozen))
 
@@ -267,10 +267,10 @@ class Engine:
         from thalweg.optimize.indexes.tuner import IndexView
 
         views = {} if self.flow.tuning is None else self.flow.tuning.explain()
-        for stage in self.stages:
-            if stage.stem is not None and stage.alias not in views:
-                names = [self.shape.key_columns[stage.number][c][0] for c in self.shape.classes[stage.number]]
-                views[stage.alias] = IndexView(stage.stem.layout.named(names))
+        for store in self.shape.stores:
+            if store.name not in views:
+                names = [column for column, _ in store.attributes]
+                views[store.name] = IndexView(self.flow.stems[store.name].layout.named(names))
         return views
 
     def freeze(self, orders: Mapping[str, Sequence[str]] | None = None) -> None:

@@ -19,8 +19,9 @@ from thalweg.contract.visits import Visits
 from thalweg.engine import calibrate
 from thalweg.engine.dispatch import Dispatch, Sending
 from thalweg.engine.output import Kind, Output
+from thalweg.engine.piece import Piece
 from thalweg.engine.sources import Feed, Sources
-from thalweg.engine.stage import Stage, layout_of, make_order, make_stem
+from thalweg.engine.stage import Layouts, Stage, make_order, make_stem, span_of
 from thalweg.engine.tuning import Tuning
 from thalweg.errors import DefinitionError
 from thalweg.execute.fabric import Fabric
@@ -28,9 +29,7 @@ from thalweg.execute.meter import Meter
 from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Pipeline
-from thalweg.plan.layout import Layout
 from thalweg.state.slice import ALWAYS, FOREVER
-from thalweg.state.times import PER_SECOND
 
 if TYPE_CHECKING:
     from thalweg.contract.policy import Policy
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 MakePolicy = Callable[[Pipeline, int], "Policy"]
-Layouts = Layout | str | Mapping[str, Layout | str]
 PIECE = 1 << 15
 """Most rows that travel together."""
 
@@ -56,7 +54,8 @@ class Flow:
         self.events: list[Event] = []
         self.batches = 0
         self._slice_rows = slice_rows
-        self.stages = [self._stage(i, policy, seed * 1000 + i, layouts) for i in range(len(shape.aliases))]
+        self.stems = {s.name: make_stem(shape, s, sources.tick, layouts, slice_rows) for s in shape.stores}
+        self.stages = [self._stage(i, policy, seed * 1000 + i) for i in range(len(shape.aliases))]
         stems = Stems(shape, [s.stem for s in self.stages], buffer=buffer)
         clocks = [(meters or {}).get(alias) for alias in shape.aliases]
         self.fabrics = [Fabric(shape.pipeline(i), shape.filters[i], c, stems, i) for i, c in enumerate(clocks)]
@@ -64,7 +63,7 @@ class Flow:
         self.sendings = [self._sending(s) for s in self.stages]
         self.tuning = self._make_tuning("chaos" if tuner is None and policy == "chaos" else tuner, seed)
 
-    def _stage(self, i: int, policy: str | MakePolicy, seed: int, layouts: Layouts) -> Stage:
+    def _stage(self, i: int, policy: str | MakePolicy, seed: int) -> Stage:
         from thalweg.optimize import make
 
         entry = self.shape.query.inputs[i]
@@ -73,9 +72,12 @@ class Flow:
             pipeline = self.shape.pipeline(i)
             chosen = make(policy, pipeline, seed) if isinstance(policy, str) else policy(pipeline, seed)
             dispatch = Dispatch(chosen, pipeline, self.events)
-        span = entry.window.span * (PER_SECOND[self.sources.tick] // 10**6) if entry.window.kind == "range" else 0
-        stem = make_stem(self.shape, i, span, layout_of(layouts, entry.alias), self._slice_rows)
-        return Stage(i, entry, self.shape, dispatch, stem, span, make_order(self.shape, i))
+        stem, member = None, 0
+        if self.shape.stored(i):
+            store = self.shape.store(i)
+            stem, member = self.stems[store.name], store.inputs.index(i)
+        span = span_of(entry, self.sources.tick)
+        return Stage(i, entry, self.shape, dispatch, stem, member, span, make_order(self.shape, i))
 
     def _sending(self, stage: Stage) -> Sending | None:
         dispatch = stage.dispatch
@@ -98,9 +100,8 @@ class Flow:
 
         if tuner is None:
             return None
-        stems = {s.alias: s.stem for s in self.stages if s.stem is not None}
         chosen = make(tuner, seed, calibrate.measured) if isinstance(tuner, str) else tuner
-        return Tuning(chosen, self.shape, stems, self.built, self.sources.waiting)
+        return Tuning(chosen, self.shape, self.stems, self.sources.waiting)
 
     # Rows in
 
@@ -111,11 +112,12 @@ class Flow:
         data = feed.conform(batch)
         feed.rows += data.num_rows
         times, forever = np.full(data.num_rows, ALWAYS), np.full(data.num_rows, FOREVER)
+        piece = Piece(data, times, dict.fromkeys(feed.inputs, forever))
         for i in feed.inputs:
             if self.stages[i].stem is None:
                 feed.waiting.append((times, data))
             else:
-                self._process(self.stages[i], data, times, forever, None)
+                self._process(self.stages[i], piece)
 
     def enter(self, feed: Feed, times: Ints, data: pa.RecordBatch) -> None:
         """Take in rows of a stream, in whatever order they come."""
@@ -125,24 +127,24 @@ class Flow:
         if len(times) > 1 and (times[1:] < times[:-1]).any():
             by_time = np.argsort(times, kind="stable")
             times, data = times[by_time], data.take(pa.array(by_time))
-        for first, last in self._pieces(times):
+        whole = Piece(data, times, {i: self.stages[i].stay(times, data) for i in feed.inputs})
+        for piece in self._cut(whole):
             for i in feed.inputs:
-                piece, rows = times[first:last], data.slice(first, last - first)
-                self._process(self.stages[i], rows, piece, *self.stages[i].stay(piece, rows))
+                self._process(self.stages[i], piece)
 
     def release(self, until: int) -> None:
         """Process the waiting rows with a time before `until`, in their order; the order of inputs does not matter."""
         due = [(f, ready) for f in self.sources.streams if (ready := f.release(until)) is not None]
-        entering = [
-            (self.stages[i], data, times, *self.stages[i].stay(times, data))
-            for feed, (times, data) in due
-            for i in feed.inputs
-        ]
-        for stage, data, times, expiries, order in entering:
-            for first, last in self._pieces(times):
-                span = slice(first, last)
-                places = None if order is None else order[span]
-                self._process(stage, data.slice(first, last - first), times[span], expiries[span], places)
+        entering = []
+        for feed, (times, data) in due:
+            order = np.arange(feed.released, feed.released + len(times))
+            feed.released += len(times)
+            stays = {i: self.stages[i].stay(times, data) for i in feed.inputs}
+            entering.append((feed, list(self._cut(Piece(data, times, stays, order)))))
+        for feed, pieces in entering:
+            for i in feed.inputs:
+                for piece in pieces:
+                    self._process(self.stages[i], piece)
 
     def join_tables(self) -> None:
         """The answer of a query over tables only: the first one's rows meet the others."""
@@ -150,50 +152,44 @@ class Flow:
         for times, data in feed.waiting:
             for first in range(0, len(times), PIECE):
                 part = times[first : first + PIECE]
-                self._process(self.stages[0], data.slice(first, PIECE), part, np.full(len(part), FOREVER), None)
+                self._process(self.stages[0], Piece(data.slice(first, PIECE), part, {0: np.full(len(part), FOREVER)}))
         feed.waiting = []
 
     def evict(self) -> None:
         """Drop what no row that may still come can meet."""
         for stage in self.stages:
-            if stage.stem is not None and stage.input.is_stream:
-                stage.counts.evicted += stage.stem.evict(self.sources.horizon(stage.number))
+            if stage.owned is not None and stage.input.is_stream:
+                stage.counts.evicted += stage.owned.evict(self.sources.horizon(stage.number))
 
-    def _pieces(self, times: Ints) -> Iterable[tuple[int, int]]:
-        """Cut rows sorted by time into spans no longer than a slice, unless a span would have few rows."""
-        length = self.shortest or FOREVER
+    def _cut(self, whole: Piece) -> Iterable[Piece]:
+        """Cut rows sorted by time into pieces no longer than a slice, unless a piece would have few rows."""
+        times, length = whole.times, self.shortest or FOREVER
         first, count = 0, len(times)
         while first < count:
             last = min(count, first + PIECE)
             if length < FOREVER and times[last - 1] - times[first] > length:
                 cut = first + int(np.searchsorted(times[first:last], times[first] + length, side="right"))
                 last = min(last, max(cut, first + self._slice_rows))
-            yield first, last
+            yield whole if last - first == count else whole.cut(first, last)
             first = last
 
     @property
     def shortest(self) -> int | None:
         """Length of the shortest slice of any stem, in ticks."""
-        return min((s.stem.length for s in self.stages if s.stem is not None and s.stem.length), default=None)
+        return min((s.length for s in self.stems.values() if s.length), default=None)
 
-    def _process(self, stage: Stage, data: pa.RecordBatch, times: Ints, expiries: Ints, order: Ints | None) -> None:
+    def _process(self, stage: Stage, piece: Piece) -> None:
         """Join rows of one input with what is stored, then store them."""
-        arrival, rows = stage.arrive(data, times, expiries)
-        if order is not None and rows is not None:
-            order = order[rows]
+        arrival, rows = stage.arrive(piece)
         if not len(arrival.partial):
             return
         sending = self.sendings[stage.number]
         kept = self.fabrics[stage.number].admit(arrival) if sending is None else sending.send(arrival, self.batches)
         self.output.flush(stage.number, arrival)
-        stage.build(arrival, kept, order)
+        stage.build(piece, arrival, kept, rows)
         if self.tuning is not None and not self.frozen and self.tuning.news():
             self.events += self.tuning.tune()
 
     @property
     def frozen(self) -> bool:
         return any(s.dispatch is not None and s.dispatch.frozen is not None for s in self.stages)
-
-    def built(self, alias: str) -> int:
-        """Rows of an input ever stored."""
-        return self.stages[self.shape.number[alias]].counts.built

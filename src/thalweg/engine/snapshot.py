@@ -23,8 +23,7 @@ from thalweg.engine.sources import Feed
 from thalweg.engine.stage import Counts, Stage
 from thalweg.errors import CheckpointError
 from thalweg.plan import Route, Ruster
-from thalweg.plan.layout import Layout
-from thalweg.state.stem import read_ipc, write_ipc
+from thalweg.state.store import read_ipc, write_ipc
 
 if TYPE_CHECKING:
     from thalweg.engine.engine import Engine
@@ -46,38 +45,36 @@ def write(engine: Engine) -> dict[str, bytes]:
         "tuning": None if engine.flow.tuning is None else engine.flow.tuning.snapshot(),
         "sources": {},
         "inputs": {},
+        "stems": {},
     }
     for name, feed in engine.feeds.items():
-        record["sources"][name] = [feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless]
+        record["sources"][name] = [feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless, feed.released]
         if name not in engine.given:
             for k, (times, data) in enumerate(feed.waiting):
                 table = pa.Table.from_batches([data]).append_column(TIME, pa.array(times))
                 parts[f"waiting/{name}/{k}"] = write_ipc(table)
     for stage in engine.stages:
-        record["inputs"][stage.alias] = _write_stage(stage, parts, stored=stage.input.source not in engine.given)
+        record["inputs"][stage.alias] = _write_stage(stage, parts)
+    for store in engine.shape.stores:
+        if engine.query.inputs[store.inputs[0]].source not in engine.given:
+            stem = engine.flow.stems[store.name]
+            record["stems"][store.name] = stem.record()
+            parts |= {f"slice/{store.name}/{part.number}": stem.dump(part) for part in stem.slices}
     parts["record"] = json.dumps(record).encode()
     return parts
 
 
-def _write_stage(stage: Stage, parts: dict[str, bytes], *, stored: bool) -> dict[str, Any]:
+def _write_stage(stage: Stage, parts: dict[str, bytes]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "counts": list(astuple(stage.counts)),
-        "entered": [0, 0] if stage.stem is None else [stage.stem.entries, stage.stem.hashes],
         "dispatch": None if stage.dispatch is None else write_dispatch(stage.dispatch),
         "monitors": {m.name: m.snapshot() for m in stage.monitors},
-        "slices": [],
     }
     if stage.order is not None:
         waiting, partitions = stage.order.dump()
         parts[f"order/{stage.alias}"] = write_ipc(waiting)
         parts[f"partitions/{stage.alias}"] = write_ipc(partitions)
         entry["order"] = stage.order.released
-    if stage.stem is not None and stored:
-        layouts = stage.stem.layouts()
-        for part in stage.stem.slices:
-            parts[f"slice/{stage.alias}/{part.number}"] = stage.stem.dump(part)
-            line = {"number": part.number, "since": part.since, "until": part.until}
-            entry["slices"].append(line | {"layout": layouts[part.number].record()})
     return entry
 
 
@@ -96,14 +93,17 @@ def read(engine: Engine, parts: Mapping[str, bytes]) -> None:
     engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed = record["counts"]
     for name, values in record["sources"].items():
         feed = engine.feeds[name]
-        feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless = values
+        feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless, feed.released = values
         if name not in engine.given:
             _read_waiting(feed, parts)
     # Another tuner, none, or one of another version starts afresh: layouts can be rebuilt and are no part of the answer.
     tuned = record["tuning"]
     known = engine.flow.tuning is not None and tuned is not None and engine.flow.tuning.reads(tuned)
     for stage in engine.stages:
-        _read_stage(stage, record["inputs"][stage.alias], parts, layouts=known)
+        _read_stage(stage, record["inputs"][stage.alias], parts)
+    for name, entry in record["stems"].items():
+        slices = [parts[f"slice/{name}/{number}"] for number, *_ in entry["slices"]]
+        engine.flow.stems[name].restore(entry, slices, layouts=known)
     if known and engine.flow.tuning is not None:
         engine.flow.tuning.restore(tuned)
 
@@ -116,7 +116,7 @@ def _read_waiting(feed: Feed, parts: Mapping[str, bytes]) -> None:
         feed.waiting.append((times, table.drop_columns([TIME]).combine_chunks().to_batches()[0]))
 
 
-def _read_stage(stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes], *, layouts: bool) -> None:
+def _read_stage(stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
     stage.counts = Counts(*entry["counts"])
     for monitor in stage.monitors:
         if monitor.name in entry["monitors"]:
@@ -126,12 +126,6 @@ def _read_stage(stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, byte
     if stage.order is not None:
         waiting, partitions = read_ipc(parts[f"order/{stage.alias}"]), read_ipc(parts[f"partitions/{stage.alias}"])
         stage.order.load(waiting, partitions, entry["order"])
-    if stage.stem is not None:
-        stage.stem.entries, stage.stem.hashes = entry["entered"]
-        for line in entry["slices"]:
-            if layouts:
-                stage.stem.layout = Layout.of(line["layout"])
-            stage.stem.load(line, parts[f"slice/{stage.alias}/{line['number']}"])
 
 
 # What a policy knows, and what it has not been told yet

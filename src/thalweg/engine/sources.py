@@ -48,6 +48,8 @@ class Feed:
     timeless: int = 0
     """Rows whose time is NULL."""
     waiting: list[tuple[Ints, pa.RecordBatch]] = field(default_factory=list)
+    released: int = 0
+    """Rows that no longer wait: the next one's place in the order of the source."""
 
     def take(self, batch: pa.RecordBatch | pa.Table) -> tuple[Ints, pa.RecordBatch]:
         """Times and rows of a stream's batch that are not late, as they came."""
@@ -208,8 +210,8 @@ class Sources:
             return ALWAYS
         return min((self.feeds[self.shape.query.inputs[j].source].watermark for j in streams), default=ALWAYS)
 
-    def waiting(self, alias: str, until: int) -> int:
-        """Rows of other streams that wait and will search what lives until then."""
-        source = self.shape.query.input(alias).source
+    def waiting(self, i: int, until: int) -> int:
+        """Rows of other streams that wait and will search what lives of an input until then."""
+        source = self.shape.query.inputs[i].source
         feeds: Sequence[Feed] = [f for f in self.feeds.values() if f.name != source]
         return sum(int((t <= until).sum()) for f in feeds for t, _ in f.waiting)

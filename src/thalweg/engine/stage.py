@@ -19,19 +19,22 @@ from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Visits
 from thalweg.engine.counts import ClassCounts
 from thalweg.engine.dispatch import Dispatch
+from thalweg.engine.piece import Piece
 from thalweg.execute.arrival import Arrival
-from thalweg.execute.shape import Shape
+from thalweg.execute.shape import Shape, StoreShape
 from thalweg.language.query import Input
 from thalweg.plan import Pipeline
 from thalweg.plan.layout import Layout
 from thalweg.state.columns import read
-from thalweg.state.kernels.layout import KEYS, lay_out, narrowed
+from thalweg.state.kernels.layout import COUNTED, EXPIRY, KEYS, MEMBERS, TIME, lay_out, narrowed
 from thalweg.state.keys import plain, plain_type
 from thalweg.state.roworder import RowOrder
-from thalweg.state.slice import ALWAYS, FOREVER
+from thalweg.state.slice import ALWAYS, FOREVER, Slice, Window
 from thalweg.state.stem import Stem
+from thalweg.state.times import FAR, PER_SECOND
 
 Ints = NDArray[np.int64]
+Layouts = Layout | str | Mapping[str, Layout | str]
 
 
 @dataclass
@@ -81,6 +84,9 @@ class Stage:
     dispatch: Dispatch | None
     """Who asks its policy; None for inputs whose rows only wait to be found."""
     stem: Stem | None
+    """Where its rows are stored; inputs of one source share it."""
+    member: int = 0
+    """Its place among the members of the stem."""
     span: int = 0
     """Length of a window over time, in ticks."""
     order: RowOrder | None = None
@@ -104,27 +110,26 @@ class Stage:
     def policy(self) -> Policy | None:
         return None if self.dispatch is None else self.dispatch.policy
 
-    def stay(self, times: Ints, data: pa.RecordBatch) -> tuple[Ints, Ints | None]:
-        """When rows, sorted by time, leave the window, and their places in the order of a row window. Stored rows that
-        they push out of it are told."""
+    def stay(self, times: Ints, data: pa.RecordBatch) -> Ints:
+        """When rows, sorted by time, leave the window. Stored rows that they push out of it are told."""
         window = self.input.window
         if self.order is None:
             if window.kind == "unbounded" or not self.input.is_stream:
-                return np.full(len(times), FOREVER), None
-            return np.minimum(times + self.span, FOREVER - 1), None
-        first = self.order.released
+                return np.full(len(times), FOREVER)
+            return times + self.span
         partitions = [plain(data.column(name)) for name in window.by] if window.by else None
         expiries, numbers, known = self.order.release(times, partitions)
         if self.stem is not None:
-            self.stem.expire(numbers, known)
-        return expiries, np.arange(first, first + len(times))
+            self.stem.expire(numbers, known, self.member)
+        return expiries
 
-    def arrive(self, data: pa.RecordBatch, times: Ints, expiries: Ints) -> tuple[Arrival, Ints | None]:
+    def arrive(self, piece: Piece) -> tuple[Arrival, Ints | None]:
         """Rows as partial results. Those that can't match (a NULL key, an empty stay in the window) are left out; then
         the rows that remain are listed."""
         shape, i = self.shape, self.number
+        data, times, expiries = piece.data, piece.times, piece.stays[i]
         self.counts.rows_in += len(times)
-        codes, rows = self._code(data)
+        codes, rows = self._code(piece)
         if rows is not None:
             self.counts.keyless += len(times) - len(rows)
         if self.order is not None:
@@ -144,41 +149,71 @@ class Stage:
         newest, expiry = (int(times.min()), int(expiries.max())) if len(times) else (FOREVER, ALWAYS)
         return Arrival(partial, data, columns, newest, expiry), rows
 
-    def _code(self, data: pa.RecordBatch) -> tuple[dict[int, Ints], Ints | None]:
+    def _code(self, piece: Piece) -> tuple[dict[int, Ints], Ints | None]:
         """A code for each key class and row, and the rows whose keys are all known and agree (None: all)."""
         codes: dict[int, Ints] = {}
         keep: NDArray[np.bool_] | None = None
         for c in self.shape.classes[self.number]:
             coder, names = self.shape.coders[c], self.shape.key_columns[self.number][c]
-            codes[c], valid = coder.code(data.column(names[0]))
+            codes[c], valid = piece.code(names[0], coder)
             if valid is not None:
                 keep = valid if keep is None else keep & valid
             for other in names[1:]:
-                twin, twin_valid = coder.code(data.column(other))
+                twin, twin_valid = piece.code(other, coder)
                 same = twin == codes[c]
                 if not coder.exact:
-                    same &= coder.same(data.column(names[0]), data.column(other))
+                    same &= coder.same(piece.data.column(names[0]), piece.data.column(other))
                 if twin_valid is not None:
                     same &= twin_valid
                 keep = same if keep is None else keep & same
         return codes, None if keep is None or keep.all() else np.flatnonzero(keep)
 
-    def build(self, arrival: Arrival, kept: Ints, order: Ints | None) -> None:
-        """Store the rows that passed the filters."""
+    def build(self, piece: Piece, arrival: Arrival, kept: Ints, rows: Ints | None) -> None:
+        """Store the rows that passed the filters; `rows` are those of the piece that arrived."""
         if self.stem is None:
             return
-        rows = kept[:, self.shape.row_column(self.number)]
-        cells = narrowed(kept, self.shape.cells[self.number])
+        own = kept[:, self.shape.row_column(self.number)]
         self.counts.built += len(kept)
-        self.stem.build(cells, arrival.columns, rows, None if order is None else order[rows])
+        if len(self.stem.windows) == 1:
+            cells = narrowed(kept, self.shape.cells[self.number])
+            cells[:, MEMBERS] = 1
+            if self.order is None or piece.order is None:
+                self.stem.build(cells, arrival.columns, own)
+            else:
+                order = piece.order[own if rows is None else rows[own]]
+                self.stem.build(cells, arrival.columns, own, order, [np.ascontiguousarray(kept[:, EXPIRY])])
+            return
+        if piece.placed is None:
+            piece.placed = self._store(piece)
+        chosen = np.zeros(len(piece), np.bool_)
+        chosen[own if rows is None else rows[own]] = True
+        self.stem.admit(piece.placed, chosen, self.member)
+
+    def _store(self, piece: Piece) -> list[tuple[Slice, int, int]]:
+        """Store all rows of a piece for every input of the source; nobody sees them yet."""
+        assert self.stem is not None
+        store = self.shape.store(self.number)
+        cells = np.zeros((len(piece), KEYS + len(store.attributes)), np.int64)
+        cells[:, TIME] = piece.times
+        coders = {str(coder.type): coder for coder in self.shape.coders}
+        for k, (name, kind) in enumerate(store.attributes):
+            cells[:, KEYS + k] = piece.code(name, coders[kind])[0]
+        columns = {name: read(piece.data.column(name)) for name in store.columns}
+        expiries = [piece.stays[store.inputs[k]] for k in self.stem.store.counted]
+        return self.stem.build(cells, columns, np.arange(len(piece)), piece.order if expiries else None, expiries)
 
     def met(self, visits: Visits) -> None:
         """Count what came of some rows."""
         self.classes.add(visits.journeys)
         self.counts.add(visits, self.pipeline)
 
+    @property
+    def owned(self) -> Stem | None:
+        """The stem, for the first of its members only: what is counted of it is counted once."""
+        return self.stem if self.member == 0 else None
+
     def stats(self) -> dict[str, Any]:
-        c, stem = self.counts, self.stem
+        c, stem = self.counts, self.owned
         return {
             "rows in": c.rows_in,
             "without key": c.keyless,
@@ -201,25 +236,33 @@ class Stage:
         }
 
 
-def make_stem(shape: Shape, i: int, span: int, layout: Layout | str, slice_rows: int) -> Stem | None:
-    """The stem of an input, if another input ever probes it."""
-    if not shape.stored(i):
-        return None
-    entry = shape.query.inputs[i]
-    window = entry.window
-    timed = entry.is_stream and window.kind in ("range", "now")
+def span_of(entry: Input, tick: str) -> int:
+    """The length of a window over time in ticks; FOREVER without a bound, COUNTED where it counts rows."""
+    kind = entry.window.kind
+    if not entry.is_stream or kind == "unbounded":
+        return FOREVER
+    if entry.window.ordered:
+        return COUNTED
+    return min(entry.window.span * (PER_SECOND[tick] // 10**6), FAR - 1) if kind == "range" else 0
+
+
+def make_stem(shape: Shape, store: StoreShape, tick: str, layouts: Layouts, slice_rows: int) -> Stem:
+    """The stem of a source: slices are a quarter of the longest window, in time or in rows."""
+    entries = [shape.query.inputs[i] for i in store.inputs]
+    windows = [Window(span_of(e, tick), scattered=e.is_stream and e.window.kind == "partition") for e in entries]
+    timed = [w.span for w in windows if not w.counted]
+    length = max(max(timed) // 4, 1) if timed and FOREVER not in timed else None
     most = None
-    if not entry.is_stream:
+    if not entries[0].is_stream:
         most = FOREVER
-    elif window.kind == "rows":
-        most = max(slice_rows, window.rows // 4)
-    elif window.kind == "partition":
-        most = slice_rows
+    elif FOREVER not in timed:
+        most = max(slice_rows, *(e.window.rows // 4 for e in entries if e.window.kind == "rows"), 0)
+    wanted = layouts
+    if isinstance(wanted, Mapping):
+        wanted = next((wanted[name] for name in (store.name, *store.aliases) if name in wanted), "hash")
     return Stem(
-        entry.alias, len(shape.classes[i]), shape.carried(i),
-        length=max(span // 4, 1) if timed else None, most=most, slice_rows=slice_rows, layout=Layout.parse(layout),
-        ordered=entry.is_stream and window.ordered, scattered=window.kind == "partition",
-        widest=max(map(len, shape.classes)),
+        store.name, len(store.attributes), store.columns, windows, length=length, most=most, slice_rows=slice_rows,
+        layout=Layout.parse(wanted), widest=max(len(s.attributes) for s in shape.stores),
     )  # fmt: skip
 
 
@@ -230,8 +273,3 @@ def make_order(shape: Shape, i: int) -> RowOrder | None:
         return None
     types = [plain_type(entry.spec.schema.field(name).type) for name in entry.window.by]
     return RowOrder(entry.window.rows, tuple(types))
-
-
-def layout_of(index: Layout | str | Mapping[str, Layout | str], alias: str) -> Layout | str:
-    """The layout that an input starts with."""
-    return index.get(alias, "hash") if isinstance(index, Mapping) else index

@@ -42,8 +42,8 @@ FORMAT = 2
 """Of what `snapshot` writes. A record of another one is not read: layouts are learned anew, and no answer changes."""
 ROUTES = 4096
 """Routes of which it is remembered what they ask."""
-Waiting = Callable[[str, int], int]
-"""Tuples of other streams that wait and will search what lives until a time, by alias and time."""
+Waiting = Callable[[int, int], int]
+"""Rows of other streams that wait and will search what lives of an input until a time."""
 
 
 class Tuning:
@@ -54,11 +54,9 @@ class Tuning:
         tuner: IndexTuner,
         shape: Shape,
         stems: Mapping[str, Stem],
-        built: Callable[[str], int],
         waiting: Waiting,
     ) -> None:
         self.tuner = tuner
-        self._built = built
         self._waiting = waiting
         self.shape = shape
         self.stems = stems
@@ -90,9 +88,13 @@ class Tuning:
         self._shown: tuple[Any, dict[str, IndexView]] | None = None
         """What was explained last, and of which selection and layouts."""
         self._sizes = np.empty(1 << FINE, np.int64)
-        self._names = [tuple(k[c][0] for c in cs) for k, cs in zip(shape.key_columns, shape.classes, strict=True)]
+        self._stores = {store.name: store for store in shape.stores}
         for alias, layout in tuner.begin({a: s.attributes for a, s in stems.items()}, self._facts).items():
             stems[alias].layout = layout
+
+    def names(self, stem: str) -> tuple[str, ...]:
+        """The columns that a stem's attributes are taken from."""
+        return tuple(column for column, _ in self._stores[stem].attributes)
 
     @property
     def name(self) -> str:
@@ -182,8 +184,9 @@ class Tuning:
         return lines
 
     def _line(self, bound: frozenset[int], target: int) -> list[Any]:
-        mask = mask_of(self.shape.step(bound, target).pattern, len(self.shape.classes[target]))
-        return self._asked.setdefault((self.shape.aliases[target], mask), [0, 0.0, 0])
+        store = self.shape.store(target)
+        mask = mask_of(self.shape.step(bound, target).pattern, len(store.attributes))
+        return self._asked.setdefault((store.name, mask), [0, 0.0, 0])
 
     def tune(self) -> list[Event]:
         """Bring the layouts in force that the tuner proposes; worth asking once it has been told anything new."""
@@ -212,28 +215,27 @@ class Tuning:
         stem = self.stems[alias]
 
         def listed() -> tuple[SliceFacts, ...]:
-            layouts = stem.layouts()
+            layouts, owner = stem.layouts(), self._stores[alias].inputs[0]
             newest = max((s.first_time for s in stem.slices), default=0)
+            lives = [_life(stem, s, k, newest) for k, s in enumerate(stem.slices)]
             return tuple(
-                SliceFacts(
-                    s.number, layouts[s.number], s.rows, _life(stem, s, k, newest), self._waiting(alias, s.expiry)
-                )
-                for k, s in enumerate(stem.slices)
+                SliceFacts(s.number, layouts[s.number], s.rows, life, self._waiting(owner, s.expiry))
+                for s, life in zip(stem.slices, lives, strict=True)
             )
 
         return StemFacts(
-            self._names[self.shape.number[alias]], stem.rows, self._built(alias), len(stem.runs),
-            lambda: self._evenness(stem, self._built(alias), asked), listed,
+            self.names(alias), stem.rows, stem.built, len(stem.runs),
+            lambda: self._evenness(stem, stem.built, asked), listed,
         )  # fmt: skip
 
     def _evenness(self, stem: Stem, built: int, asked: bool) -> list[list[float]]:
         """Looked at again when a quarter of the stem is new. Who only asks must not change what is decided later."""
-        before = self._even.get(stem.alias)
+        before = self._even.get(stem.name)
         if before is not None and built - before[0] < stem.rows // 4:
             return before[1]
         found = self._look(stem)
         if not asked:
-            self._even[stem.alias] = (built, found)
+            self._even[stem.name] = (built, found)
         return found
 
     def _look(self, stem: Stem) -> list[list[float]]:

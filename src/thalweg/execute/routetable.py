@@ -71,8 +71,8 @@ class Layer:
     """The operator of each step."""
     lines: Ints = field(init=False)
     """The columns of each step's line that never change."""
-    views: list[tuple[int, Pattern]] = field(init=False)
-    """Stems and access patterns that are asked for."""
+    views: list[tuple[int, int, Pattern]] = field(init=False)
+    """Inputs, their places among the members of their stems, and access patterns that are asked for."""
     view: Ints = field(init=False)
     """Which of them each step asks for."""
     ready: tuple[list[StemView], Ints, Ints, int] | None = None
@@ -85,7 +85,7 @@ class Layer:
         self.operators = np.array([op for _, op, _ in steps], np.int64)
         lengths = [0 if s is None else len(s.operators) for s in self.segments]
         self.firsts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        asked = [(step.target, step.pattern) for _, _, step in steps]
+        asked = [(step.target, step.member, step.pattern) for _, _, step in steps]
         self.views = list(dict.fromkeys(asked))
         number = {view: k for k, view in enumerate(self.views)}
         self.view = np.array([number[view] for view in asked], np.int64)

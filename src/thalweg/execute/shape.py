@@ -7,7 +7,7 @@ decision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,8 @@ class Step:
     """Joining a partial result with one stem: which keys are shared, what becomes known, what is checked afterwards."""
 
     target: int
+    member: int
+    """Which of the inputs of the target's stem it is."""
     pattern: Pattern
     pairs: NDArray[np.int64]
     adds: NDArray[np.int64]
@@ -35,6 +37,22 @@ class Step:
     residuals: tuple[int, ...]
     bound: frozenset[int]
     """The inputs bound after the step."""
+
+
+@dataclass(eq=False)
+class StoreShape:
+    """What is stored of one source for all inputs that read it: their keys as attributes, and the columns they carry."""
+
+    inputs: list[int] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)
+    attributes: list[tuple[str, str]] = field(default_factory=list)
+    """Key columns, and the type in which each is compared."""
+    columns: dict[str, pa.DataType] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The alias, or all of them where several inputs share it."""
+        return "+".join(self.aliases)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +99,31 @@ class Shape:
         """Key classes whose equal codes are not yet equal values."""
         self._carried = [self._columns_carried(i) for i in range(len(self.aliases))]
         self._stored = [self._is_stored(i) for i in range(len(self.aliases))]
+        self.stores = self._stores()
+
+    def _stores(self) -> list[StoreShape]:
+        """What is stored of each source, once for all its inputs."""
+        stores: dict[str, StoreShape] = {}
+        for i, entry in enumerate(self.query.inputs):
+            if self._stored[i]:
+                store = stores.setdefault(entry.source, StoreShape())
+                store.inputs.append(i)
+                store.aliases.append(entry.alias)
+                store.columns |= self._carried[i]
+                for c, names in sorted(self.key_columns[i].items()):
+                    attribute = (names[0], str(self.coders[c].type))
+                    if attribute not in store.attributes:
+                        store.attributes.append(attribute)
+        return list(stores.values())
+
+    def store(self, i: int) -> StoreShape:
+        """Where rows of an input are stored."""
+        return next(s for s in self.stores if i in s.inputs)
+
+    def positions(self, i: int) -> tuple[int, ...]:
+        """For each key class of a stored input, its place among the attributes stored."""
+        names = [(self.key_columns[i][c][0], str(self.coders[c].type)) for c in self.classes[i]]
+        return tuple(self.store(i).attributes.index(name) for name in names)
 
     def _filters(self, i: int, prefiltered: bool, leave: bool) -> list[Judge]:
         ordered = self.query.inputs[i].window.ordered
@@ -235,7 +278,7 @@ class Shape:
     def _make_step(self, bound: frozenset[int], target: int) -> Step:
         known = {c for i in bound for c in self.classes[i]}
         pattern, pairs, adds = [], [], []
-        for k, c in enumerate(self.classes[target]):
+        for k, c in sorted(zip(self.positions(target), self.classes[target], strict=True)):
             if c in known:
                 pattern.append(k)
                 pairs.append((self.class_column(c), KEYS + k))
@@ -248,7 +291,8 @@ class Shape:
             if inputs <= after and not inputs <= bound:
                 due.append(r)
         matrix = [np.array(m, np.int64).reshape(-1, 2) for m in (pairs, adds)]
-        return Step(target, tuple(pattern), matrix[0], matrix[1], self.row_column(target), tuple(due), after)
+        member = self.store(target).inputs.index(target)
+        return Step(target, member, tuple(pattern), matrix[0], matrix[1], self.row_column(target), tuple(due), after)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from thalweg.spark.obey import obey
 from thalweg.spark.pack import NOTHING
 from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number
-from thalweg.state.stem import read_ipc, write_ipc
+from thalweg.state.store import read_ipc, write_ipc
 
 RECORD = "thalweg"
 """The part with the stamp of the last write and the query's fingerprint."""

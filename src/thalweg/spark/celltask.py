@@ -10,7 +10,7 @@ import pyarrow as pa
 from thalweg.engine.engine import Engine
 from thalweg.language.query import Query
 from thalweg.plan.shares import Shares
-from thalweg.state.stem import read_ipc
+from thalweg.state.store import read_ipc
 
 
 @dataclass(frozen=True)

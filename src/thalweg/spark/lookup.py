@@ -26,7 +26,7 @@ from thalweg.spark.celltask import CellTask
 from thalweg.spark.obey import obey
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number
-from thalweg.state.stem import read_ipc, write_ipc
+from thalweg.state.store import read_ipc, write_ipc
 
 BLOBS = pa.schema([("first", pa.bool_()), ("blob", pa.binary())])
 BLOBS_DDL = "first boolean, blob binary"

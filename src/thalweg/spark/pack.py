@@ -31,7 +31,7 @@ from thalweg.spark.obey import ignored, pinned
 from thalweg.spark.settle import settle
 from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number, partition
-from thalweg.state.stem import write_ipc
+from thalweg.state.store import write_ipc
 from thalweg.state.times import Clock
 
 NOTHING = -(1 << 63)

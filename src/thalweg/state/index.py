@@ -3,9 +3,10 @@
 Two kinds behind one interface, `sync` and `describe`. A hash index serves one access pattern (the set of attributes a
 probe knows). A bit-address index (AMRI, section 4.1) serves all: a few bits of each attribute make up the bucket's
 number, and a probe that lacks attributes walks every value of their bits. An index covers a run: consecutive slices of
-one layout. It is not built anew as the window moves on: while rows come and go in order, links are counted from a later
-row (`_slide`). Invariant: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired
-for good, until the arena uses their place again.
+one layout. It is not rebuilt as the window moves on: while rows come and go in order, links are counted from a later row
+(`_slide`). Invariants: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired for
+good, until the arena uses their place again. How many buckets it has follows from the rows that came, never from where
+they lie, so that an index rebuilt after a restart costs a probe what the old one would have.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def index_for(layout: Layout, pattern: Pattern, attributes: int) -> Index:
 
 
 def expected_rows(run: Run) -> int:
-    """How many rows a run is to have room for."""
-    return max(64, run.capacity * 5 // 4, run.expected)
+    """How many rows an index of the run is to have buckets for."""
+    return max(64, run.held * 5 // 4, run.expected)
 
 
 def buckets_for(rows: int) -> int:
@@ -55,6 +56,10 @@ class Index:
     rising: bool = True
     """Whether rows were entered from the first to the last, so that a chain never leads to a later row."""
     latest: int = kernels.FELL + 1
+    size: int = 0
+    """Rows for which it has buckets."""
+    known: dict[int, int] = field(default_factory=dict)
+    """Slice number to how many of its rows were ever entered."""
     entered: dict[int, int] = field(default_factory=dict)
     """Slice number to how many of its rows are in."""
     places: dict[int, int] = field(default_factory=dict)
@@ -63,13 +68,14 @@ class Index:
     """Version of the arena, moves and stamp of the run when last in step."""
 
     def sync(self, run: Run, cells: Ints, version: int, links: Arena) -> int:
-        """Take in what is new; returns how many rows. `version` is that of the arena of the cells: rows move when it
-        changes."""
+        """Take in what is new; returns how many rows had never been in. `version` is that of the arena of the cells: rows
+        move when it changes."""
         now = (version, run.moves, run.stamp)
         if self.seen == now:
             return 0
         entered = 0
-        if self.block is None or (self._outgrown(run, now) and not self._slide(run, links)):
+        resized = self._resize(expected_rows(run))
+        if self.block is None or resized or (self._outgrown(run, now) and not self._slide(run, links)):
             self._start(run, links)
         for part in run.slices:
             done = self.entered.get(part.number, 0)
@@ -80,9 +86,19 @@ class Index:
                 self.entered[part.number] = part.rows
                 self.places[part.number] = at
                 self.top = max(self.top, at + part.rows)
-                entered += part.rows - done
+        for part in run.slices:
+            entered += part.rows - self.known.get(part.number, 0)
+        self.known = {part.number: part.rows for part in run.slices}
         self.seen = now
         return entered
+
+    def _resize(self, rows: int) -> bool:
+        """Whether other buckets are needed for that many rows."""
+        wanted, present = buckets_for(rows), buckets_for(self.size)
+        if self.size and wanted <= present <= 4 * wanted:
+            return False
+        self.size = rows
+        return True
 
     def _outgrown(self, run: Run, now: tuple[int, int, int]) -> bool:
         """Whether rows moved, more came than there is room for, or many of those that are in have been dropped."""
@@ -92,16 +108,14 @@ class Index:
 
     def _slide(self, run: Run, links: Arena) -> bool:
         """Forget the rows before the first slice and count from there. Says whether that is enough: not if the others no
-        longer lie as they did, if a chain might lead from a row to be forgotten to one that is not, or if they have
-        outgrown their buckets."""
+        longer lie as they did, or if a chain might lead from a row to be forgotten to one that is not."""
         bases = {s.block.offset - self.places[s.number] for s in run.slices if s.number in self.places}
         if len(bases) != 1 or not self.rising or self.latest == kernels.FELL:
             return False
         held = {s.number for s in run.slices}
         first = min(place for number, place in self.places.items() if number in held)
         base = bases.pop() + first
-        wanted = self._buckets(expected_rows(run))
-        if run.base < base or run.end - base > self.room or not wanted <= self.heads <= 4 * wanted:
+        if run.base < base or run.end - base > self.room:
             return False
         if any(place > first for number, place in self.places.items() if number not in held):
             return False
@@ -116,7 +130,7 @@ class Index:
         self.release(links)
         self.base = run.base
         self.room = max(64, (run.end - run.base) * 3 // 2, run.expected * 9 // 8)
-        self.heads = self._buckets(expected_rows(run))
+        self.heads = self._buckets(self.size)
         self.block = links.allocate(self.heads + self.room)
         self.top, self.rising, self.latest = 0, True, kernels.FELL + 1
         self.entered, self.places = {}, {}
@@ -201,7 +215,7 @@ class BitAddressIndex(Index):
         return 1 << sum(self.layout.fitted(self.attributes, rows))
 
     def _start(self, run: Run, links: Arena) -> None:
-        self.bits = self.layout.fitted(self.attributes, expected_rows(run))
+        self.bits = self.layout.fitted(self.attributes, self.size)
         super()._start(run, links)
 
     def _extend(self, cells: Ints, links: NDArray[np.int32], first: int, last: int) -> int:

@@ -1,9 +1,9 @@
-"""A slice: a stem's tuples of one span of time, the unit of state, expiry and checkpointing. A run: slices indexed
-together.
+"""A slice: a stem's rows of one span of time, the unit of state, expiry and checkpointing. A run: slices indexed together.
 
 A slice's rows are a block of the stem's arena, in order of arrival. It owns the times from `since` to where the next
-slice begins, and goes as a whole once nothing in it can be needed. Each slice has an index layout; neighbours of one
-layout share their indexes, so that a probe looks into one directory instead of one for each slice (AMRI, section 4.2).
+slice begins, and goes as a whole once no window can need anything in it. Each slice has an index layout; neighbours of
+one layout share their indexes, so that a probe looks into one directory instead of one for each slice (AMRI, section
+4.2).
 """
 
 from __future__ import annotations
@@ -15,11 +15,22 @@ import pyarrow as pa
 from thalweg.plan.layout import Layout, Pattern
 from thalweg.state.arena import Arena, Block
 from thalweg.state.index import Index, index_for
+from thalweg.state.kernels.layout import ALWAYS as ALWAYS
+from thalweg.state.kernels.layout import COUNTED
+from thalweg.state.kernels.layout import FOREVER as FOREVER
 
-FOREVER = (1 << 63) - 1
-"""The expiry of what never leaves its window, or of which it is not known yet when it will."""
-ALWAYS = -(1 << 63)
-"""The time of what has none (rows of tables), and the expiry of what was dropped."""
+
+@dataclass(frozen=True)
+class Window:
+    """How long one member of a stem sees a row: for a span of time, for ever, or for as many rows as RowOrder counts."""
+
+    span: int = FOREVER
+    scattered: bool = False
+    """Counted rows: whether they leave in another order than they came (PARTITION BY)."""
+
+    @property
+    def counted(self) -> bool:
+        return self.span == COUNTED
 
 
 @dataclass(eq=False)
@@ -29,16 +40,21 @@ class Slice:
     since: int = ALWAYS
     until: int = FOREVER
     rows: int = 0
+    windows: tuple[Window, ...] = (Window(),)
     first_time: int = FOREVER
-    last_expiry: int = ALWAYS
-    """Bound of the expiries that are known."""
-    unknown: int = 0
-    """Rows whose expiry is not known yet."""
+    last_time: int = ALWAYS
+    known: list[int] = field(default_factory=list)
+    """By window that counts rows: a bound of the expiries that are known."""
+    unknown: list[int] = field(default_factory=list)
+    """By window that counts rows: how many are not known yet."""
     chunks: dict[str, list[pa.Array]] = field(default_factory=dict)
     """Columns that stay in Arrow, in pieces as they came, merged so that there are few."""
     stamp: int = 0
     """Counts the changes, so that what was written of it is written again only if it changed."""
     dumped: tuple[int, bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.known, self.unknown = [ALWAYS] * len(self.windows), [0] * len(self.windows)
 
     @property
     def start(self) -> int:
@@ -48,10 +64,19 @@ class Slice:
     def capacity(self) -> int:
         return self.block.size
 
+    def expiry_of(self, member: int) -> int:
+        """The last moment at which a member may need any of its rows."""
+        window = self.windows[member]
+        if not self.rows:
+            return ALWAYS
+        if window.counted:
+            return FOREVER if self.unknown[member] else self.known[member]
+        return FOREVER if window.span == FOREVER else self.last_time + window.span
+
     @property
     def expiry(self) -> int:
-        """The last moment at which any of its rows may be needed."""
-        return FOREVER if self.unknown else self.last_expiry
+        """The last moment at which anybody may need any of its rows."""
+        return max([self.expiry_of(k) for k in range(len(self.windows))])
 
     def append_chunk(self, name: str, array: pa.Array) -> None:
         """Add a piece; neighbours of like size are merged, so n rows lie in about log n pieces."""
@@ -67,7 +92,7 @@ class Run:
 
     layout: Layout
     expected: int = 0
-    """Rows that the run before it grew to: room for so many is made at once."""
+    """Rows that the run before it grew to: room for as many is made at once."""
     slices: list[Slice] = field(default_factory=list)
     stamp: int = 0
     """Counts the changes of its slices."""
@@ -79,7 +104,8 @@ class Run:
     base: int = 0
     end: int = 0
     first_time: int = 0
-    expiry: int = 0
+    expiries: list[int] = field(default_factory=list)
+    """By member."""
     _fresh: tuple[int, int] = (-1, -1)
 
     def refresh(self, version: int) -> None:
@@ -90,11 +116,13 @@ class Run:
         self.base = min([s.block.offset for s in self.slices])
         self.end = max([s.block.offset + s.rows for s in self.slices])
         self.first_time = min([s.first_time for s in self.slices])
-        self.expiry = max([s.expiry for s in self.slices])
+        members = range(len(self.slices[0].windows))
+        self.expiries = [max([s.expiry_of(k) for s in self.slices]) for k in members]
 
     @property
-    def capacity(self) -> int:
-        return sum(s.capacity for s in self.slices)
+    def held(self) -> int:
+        """Rows in its slices now."""
+        return sum([s.rows for s in self.slices])
 
     def index(self, pattern: Pattern, attributes: int) -> Index:
         """The index that serves an access pattern; made when first asked for."""
@@ -109,7 +137,7 @@ class Run:
         if self.layout.kind != "hash" or self.layout.serving(pattern) != pattern:
             return 0
         index = self.indexes.get(pattern)
-        return sum([s.rows - (index.entered.get(s.number, 0) if index is not None else 0) for s in self.slices])
+        return sum([s.rows - (index.known.get(s.number, 0) if index is not None else 0) for s in self.slices])
 
     def release(self, links: Arena) -> None:
         for index in self.indexes.values():

@@ -15,6 +15,7 @@ import pyarrow as pa
 from thalweg.contract.policy import Policy
 from thalweg.engine.engine import Engine
 from thalweg.engine.output import RESULT_TIME
+from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Query
 from thalweg.optimize.indexes.tuner import IndexTuner
@@ -146,9 +147,8 @@ def layouts(case: JoinCase, query: Query, turn: int = 1) -> str | dict[str, Layo
         return case.layout
     chance = Seeded(case.seed * 7 + turn)
     chosen: dict[str, Layout | str] = {}
-    for entry in query.inputs:
-        attributes = sum(any(c.input == entry.alias for c in key.columns) for key in query.block.keys)
-        bits = tuple(chance.integer(0, 4) for _ in range(attributes))
+    for store in Shape(query, leave=True).stores:
+        bits = tuple(chance.integer(0, 4) for _ in store.attributes)
         options: tuple[Layout | str, ...] = ("hash", "bits", Layout("bits", bits))
-        chosen[entry.alias] = chance.choice(options)
+        chosen[store.name] = chance.choice(options)
     return chosen

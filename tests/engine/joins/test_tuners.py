@@ -358,7 +358,9 @@ def _unsafe_deletions(ahead: int = 0) -> tuple[int, int, list[tuple[int, ...]]]:
         evict = stem.evict
 
         def call(horizon: int) -> int:
-            in_flight.extend(e.sources.waiting(alias, s.expiry) for s in stem.slices if s.expiry < horizon)
+            in_flight.extend(
+                e.sources.waiting(e.shape.number[alias], s.expiry) for s in stem.slices if s.expiry < horizon
+            )
             return int(evict(horizon))
 
         stem.evict = call

@@ -15,10 +15,12 @@ from numba import float64, int64, njit, types
 from thalweg.state.kernels.hashing import bucket_of, hash_bucket, mix
 from thalweg.state.kernels.index import AHEAD as AHEAD
 from thalweg.state.kernels.layout import (
+    COUNTED,
     CUBE,
     EXPIRY,
     FALLING,
     FIRST_TIME,
+    FOREVER,
     HASH,
     HASHED,
     HEAD,
@@ -26,28 +28,35 @@ from thalweg.state.kernels.layout import (
     LAST_EXPIRY,
     MASK,
     MATRIX,
+    MEMBERS,
     NEWEST,
     NEXT,
     START,
+    TIME,
     VECTOR,
     WILD,
     Ints,
 )  # fmt: skip
 from thalweg.state.kernels.memory import copy, load32, load64, prefetch, store64
 
-# Columns of a step's line: the arrays of its stem (by address), and its part of the tables of runs, pairs and adds.
+# Columns of a step's line: the arrays of its stem (by address), what its member sees of it, and its part of the tables.
 CELLS: Final = 0
 WIDTH: Final = 1
 LINKS: Final = 2
-RUNS: Final = 3
-RUNS_END: Final = 4
-PAIRS: Final = 5
-PAIRS_END: Final = 6
-ADDS: Final = 7
-ADDS_END: Final = 8
-NUMBER: Final = 9
+EXPIRIES: Final = 3
+"""Address of the column of expiries; used where SPAN is COUNTED."""
+SPAN: Final = 4
+MEMBER: Final = 5
+"""The bit that a row must have."""
+RUNS: Final = 6
+RUNS_END: Final = 7
+PAIRS: Final = 8
+PAIRS_END: Final = 9
+ADDS: Final = 10
+ADDS_END: Final = 11
+NUMBER: Final = 12
 """The column of a partial result that takes the row number."""
-STEP: Final = 10
+STEP: Final = 13
 """Length of the line."""
 
 # Where a join stands at each step (`stack`): it stops when its buffer is full and goes on from here.
@@ -79,7 +88,7 @@ ROWS_OUT: Final = 1
 SURVIVORS: Final = 2
 """Rows in with at least one match."""
 WORK: Final = 3
-"""Buckets looked up and candidates examined."""
+"""Buckets looked up, and candidates examined that had not expired: neither depends on when an index was last rebuilt."""
 BUCKETS: Final = 4
 """Those looked up; the rest of the work are candidates."""
 HASHES: Final = 5
@@ -251,6 +260,7 @@ def join(
             steps[step, ADDS_END],
         )
         number, runs_end = steps[step, NUMBER], steps[step, RUNS_END] - first_run
+        expiries, span, member = steps[step, EXPIRIES], steps[step, SPAN], steps[step, MEMBER]
         s, w, r, matched = stack[step, AT_RUN], stack[step, AT_WILD], stack[step, AT_CANDIDATE], stack[step, MATCHED]
         n, count, work, walked, found = stack[step, AT], stack[step, COUNT], 0, 0, 0
         filled = stack[step + 1, COUNT] if step < last else 0
@@ -278,12 +288,19 @@ def join(
                         while r >= 0:
                             row, following = cells + size * (start + r), load32(links + 4 * (chain + r))
                             prefetch(cells + size * (start + following))
-                            end = load64(row + 8 * EXPIRY)
-                            if end < newest and falling:
-                                r = -1
-                                break
-                            time = load64(row + 8 * NEWEST)
-                            fits = end >= newest and time <= expiry
+                            time = load64(row + 8 * TIME)
+                            end = FOREVER
+                            if span == COUNTED:
+                                end = load64(expiries + 8 * (start + r))
+                            elif span != FOREVER:
+                                end = time + span
+                            if end < newest:
+                                if falling:
+                                    r = -1
+                                    break
+                                r = following
+                                continue
+                            fits = time <= expiry and load64(row + 8 * MEMBERS) & member != 0
                             for k in range(pair, pair_end):
                                 if not fits:
                                     break

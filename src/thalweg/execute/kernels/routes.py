@@ -1,6 +1,7 @@
 """Kernels for rows of several routes: sort them by route or by next operator, count by route, join them in one call.
 
-Each has a NumPy twin in the tests. The work at a stem is that of `join`; `drive` only says which rows take which steps.
+Each has a NumPy twin in the tests. The work at a stem is that of `join`; `drive` only says which rows take which steps. It
+is compiled with `join` inside: when that changes, change this file too, or a cached `drive` runs the old one.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Stems:
     def tables(self, layer: Layer, arrival: Arrival) -> tuple[list[StemView], Ints, Ints, int]:
         """The views that a layer asks for, a line for each of its steps, the lines of all runs, and the most runs of a view.
         The lines point into the arrays of the views, which must be held for as long as the lines are used."""
-        views = [self._view(target, pattern, arrival) for target, pattern in layer.views]
+        views = [self._view(target, member, pattern, arrival) for target, member, pattern in layer.views]
         if layer.ready is not None and all(a is b for a, b in zip(views, layer.ready[0], strict=True)):
             return layer.ready
         where, run, most = [], 0, 0
@@ -81,8 +81,8 @@ class Stems:
         layer.ready = views, lines, runs, most
         return layer.ready
 
-    def _view(self, target: int, pattern: Pattern, arrival: Arrival) -> StemView:
-        return self.stem(target).view(pattern).between(arrival.newest, arrival.expiry)
+    def _view(self, target: int, member: int, pattern: Pattern, arrival: Arrival) -> StemView:
+        return self.stem(target).view(pattern, member).between(arrival.newest, arrival.expiry)
 
 
 class Room:

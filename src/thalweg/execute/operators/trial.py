@@ -50,8 +50,9 @@ class Trials:
             step = self.stems.shape.step(segment.bound, self._others[op - self.first])
             started = self.meter.start()
             counted = self.stems.stem(step.target).count(
-                sample, step.pattern, step.pairs, trip.arrival.newest, trip.arrival.expiry, max(work, 2 * len(sample))
-            )
+                sample, step.pattern, step.pairs, trip.arrival.newest, trip.arrival.expiry,
+                max(work, 2 * len(sample)), step.member,
+            )  # fmt: skip
             (seconds,) = self.meter.share(self.meter.stop(started, op, 0), [op], [counted.work])
             trip.entries += counted.entries
             # Those that were not tried come last.

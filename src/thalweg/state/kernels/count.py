@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from numba import int64, njit
+from numba import int64, njit, types
 
 from thalweg.state.kernels.hashing import bucket_of, mix
 from thalweg.state.kernels.layout import (
@@ -16,13 +16,16 @@ from thalweg.state.kernels.layout import (
     LAST_EXPIRY,
     LINKS,
     MATRIX,
+    MEMBERS,
     NEWEST,
     NEXT,
     START,
+    TIME,
     VECTOR,
     WILD,
     Ints,
     Links,
+    end_of,
 )  # fmt: skip
 
 SLOT_BITS: Final = 10
@@ -39,14 +42,24 @@ def same_keys(partial: Ints, i: int, cells: Ints, row: int, pairs: Ints) -> bool
     return bool(k == pairs.shape[0])
 
 
-@njit(int64(MATRIX, MATRIX, LINKS, MATRIX, MATRIX, int64, VECTOR), cache=True, nogil=True)
+class Seen(NamedTuple):
+    """What one member of a stem sees: its bit, the span of its window, and a column of expiries where that counts rows."""
+
+    member: int
+    span: int
+    expiries: Ints
+
+
+SEEN = types.NamedTuple((int64, int64, VECTOR), Seen)  # type: ignore[no-untyped-call]
+
+
+@njit(int64(MATRIX, MATRIX, LINKS, MATRIX, MATRIX, SEEN, int64, VECTOR), cache=True, nogil=True)
 def count(
-    partial: Ints, cells: Ints, links: Links, runs: Ints, pairs: Ints,
-    budget: int, matches: Ints,
-) -> int:  # fmt: skip
+    partial: Ints, cells: Ints, links: Links, runs: Ints, pairs: Ints, seen: Seen, budget: int, matches: Ints
+) -> int:
     """Matches of each partial result, nothing written. Stops after the row that brings the work to `budget`.
 
-    Rows not tried get -1. Returns the work done.
+    Rows not tried get -1. Returns the work done: buckets looked up, and candidates that had not expired.
     """
     work = 0
     for i in range(partial.shape[0]):
@@ -67,11 +80,13 @@ def count(
                 r = links[head + (bucket | w)]
                 while r >= 0:
                     row = start + r
-                    if cells[row, EXPIRY] < newest and falling:
-                        break
-                    work += 1
-                    if max(newest, cells[row, NEWEST]) <= min(expiry, cells[row, EXPIRY]):
-                        found += same_keys(partial, i, cells, row, pairs)
+                    if end_of(cells[row, TIME], seen.span, seen.expiries, row) < newest:
+                        if falling:
+                            break
+                    else:
+                        work += 1
+                        if cells[row, TIME] <= expiry and cells[row, MEMBERS] & seen.member:
+                            found += same_keys(partial, i, cells, row, pairs)
                     r = links[chain + r]
                 w = (w - wild) & wild
                 if w == 0:
@@ -86,8 +101,8 @@ def _slot(key: int) -> np.uint64:
     return (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - SLOT_BITS)
 
 
-@njit(int64(MATRIX, MATRIX, MATRIX, MATRIX, int64, VECTOR), cache=True, nogil=True)
-def scan(partial: Ints, cells: Ints, blocks: Ints, pairs: Ints, budget: int, matches: Ints) -> int:
+@njit(int64(MATRIX, MATRIX, MATRIX, MATRIX, SEEN, int64, VECTOR), cache=True, nogil=True)
+def scan(partial: Ints, cells: Ints, blocks: Ints, pairs: Ints, seen: Seen, budget: int, matches: Ints) -> int:
     """As `count`, without an index: looks once through the rows from `blocks[k, 0]` to `blocks[k, 1]`, for one key or more.
 
     Returns how many rows have the keys of a partial result and had not expired when it came, one for each pair of them; -1
@@ -107,11 +122,10 @@ def scan(partial: Ints, cells: Ints, blocks: Ints, pairs: Ints, budget: int, mat
                 compared += 1
                 if compared > budget:
                     return -1
-                if cells[row, EXPIRY] >= partial[i, NEWEST] and same_keys(partial, i, cells, row, pairs):
+                end = end_of(cells[row, TIME], seen.span, seen.expiries, row)
+                if end >= partial[i, NEWEST] and same_keys(partial, i, cells, row, pairs):
                     met += 1
-                    matches[i] += max(partial[i, NEWEST], cells[row, NEWEST]) <= min(
-                        partial[i, EXPIRY], cells[row, EXPIRY]
-                    )
+                    matches[i] += cells[row, TIME] <= partial[i, EXPIRY] and cells[row, MEMBERS] & seen.member != 0
                 i = chain[i]
     return met
 

@@ -11,12 +11,12 @@ import numpy as np
 from numba import int64, njit
 
 from thalweg.state.kernels.hashing import address, hash_keys, mix
-from thalweg.state.kernels.layout import EXPIRY, KEYS, LINKS, MATRIX, VECTOR, Ints, Links
+from thalweg.state.kernels.layout import KEYS, LINKS, MATRIX, TIME, VECTOR, Ints, Links
 
 AHEAD: Final = 64
 """Rows that are looked up or entered together, so that the memory answers for many at once."""
 FELL: Final = -(1 << 63) + 1
-"""What `extend_hash` and `extend_bits` return where expiries do not only rise."""
+"""What `extend_hash` and `extend_bits` return where times do not only rise."""
 
 
 @njit(int64(MATRIX, LINKS, int64, int64, int64, int64, int64, int64, MATRIX, int64), cache=True, nogil=True)
@@ -26,7 +26,7 @@ def extend_hash(
 ) -> int:  # fmt: skip
     """Enter rows first..last, counted from `start`, in a hash index on the columns `pairs[:, 1]`.
 
-    Returns the latest expiry entered, or FELL if expiries did not only rise from `latest` on. Buckets of many rows are
+    Returns the latest time entered, or FELL if times did not only rise from `latest` on. Buckets of many rows are
     worked out before any is entered, so that the memory answers for many at once.
     """
     buckets = np.empty(AHEAD, np.int64)
@@ -42,7 +42,7 @@ def extend_hash(
             r = begin + j
             links[chain + r] = links[buckets[j]]
             links[buckets[j]] = r
-            latest = cells[start + r, EXPIRY] if cells[start + r, EXPIRY] >= latest and latest != FELL else FELL
+            latest = cells[start + r, TIME] if cells[start + r, TIME] >= latest and latest != FELL else FELL
     return latest
 
 
@@ -58,7 +58,7 @@ def extend_bits(
             place += bits[k]
         links[chain + r] = links[head + bucket]
         links[head + bucket] = r
-        latest = cells[start + r, EXPIRY] if cells[start + r, EXPIRY] >= latest and latest != FELL else FELL
+        latest = cells[start + r, TIME] if cells[start + r, TIME] >= latest and latest != FELL else FELL
     return latest
 
 

@@ -1,9 +1,10 @@
 """How kernels see rows: the columns of stored rows, partial results and runs.
 
 A partial result is one row of int64: newest time, first expiry, a value per key class, a row number per input. A stored
-row is one row of `cells`: time, expiry (not before it), key values. A run's line says where its index lies and which
-rows a probe can find there. Invariant: a candidate is accepted iff all shared keys are equal and newest time <= first
-expiry, so colliding buckets cost time, never correctness.
+row is one row of `cells`: time, members (a bit for each alias that may see it), key values. When a stored row expires is
+for the probe to say: its time plus the span of the window, or what a column of expiries says where a window counts rows.
+A run's line says where its index lies and which rows a probe can find there. Invariant: a candidate is accepted iff it
+is a member, all shared keys are equal and newest time <= first expiry, so colliding buckets cost time, never correctness.
 """
 
 from __future__ import annotations
@@ -26,10 +27,21 @@ LINKS = int32[::1]
 READ_BYTES = types.Array(uint8, 1, "C", readonly=True)
 READ_VECTOR = types.Array(int64, 1, "C", readonly=True)
 
+FOREVER: Final = (1 << 63) - 1
+"""The expiry of what never leaves its window, or of which it is not known yet when it will; the span of no bound."""
+ALWAYS: Final = -(1 << 63)
+"""The time of what has none (rows of tables)."""
+COUNTED: Final = -1
+"""The span of a window that counts rows: expiries are in a column of their own."""
+
 NEWEST: Final = 0
-"""Column of a partial result or stored row: the newest time in it."""
+"""Column of a partial result: the newest time in it."""
 EXPIRY: Final = 1
-"""Column: the last moment at which all of it is still inside its windows."""
+"""Column of a partial result: the last moment at which all of it is still inside its windows."""
+TIME: Final = 0
+"""Column of a stored row."""
+MEMBERS: Final = 1
+"""Column of a stored row: a bit for each alias that may see it; none once it was evicted."""
 KEYS: Final = 2
 """First column of key values."""
 
@@ -49,7 +61,7 @@ WILD: Final = 5
 FIRST_TIME: Final = 6
 LAST_EXPIRY: Final = 7
 FALLING: Final = 8
-"""1 where expiries only fall along a chain, so that a walk ends at the first candidate that has expired."""
+"""1 where times only fall along a chain, so that a walk ends at the first candidate that has expired."""
 HASHED: Final = 9
 """Attributes of a probe that are hashed."""
 SHARES: Final = 10
@@ -82,13 +94,18 @@ def narrowed(rows: Ints, columns: Ints) -> Ints:
     return out
 
 
-@njit(types.UniTuple(int64, 3)(MATRIX, int64, int64), cache=True, nogil=True)  # type: ignore[no-untyped-call]
-def bounds(cells: Ints, always: int, forever: int) -> tuple[int, int, int]:
-    """The first time, the last expiry that is known, and how many are not."""
-    first, last, unknown = forever, always, 0
+@njit(types.UniTuple(int64, 2)(MATRIX), cache=True, nogil=True)  # type: ignore[no-untyped-call]
+def time_range(cells: Ints) -> tuple[int, int]:
+    """The first and the last time of stored rows."""
+    first, last = FOREVER, ALWAYS
     for row in range(cells.shape[0]):
-        first = min(first, cells[row, NEWEST])
-        known = cells[row, EXPIRY] < forever
-        unknown += not known
-        last = max(last, cells[row, EXPIRY]) if known else last
-    return first, last, unknown
+        first, last = min(first, cells[row, TIME]), max(last, cells[row, TIME])
+    return first, last
+
+
+@njit(inline="always")
+def end_of(time: int, span: int, expiries: Ints, row: int) -> int:
+    """When a stored row leaves a window."""
+    if span == FOREVER:
+        return FOREVER
+    return expiries[row] if span == COUNTED else time + span
