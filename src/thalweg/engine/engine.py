@@ -40,6 +40,7 @@ from thalweg.optimize import schedules
 from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
 from thalweg.plan.reason import Fact
+from thalweg.relate.delta import DeltaSink
 from thalweg.state.slice import ALWAYS
 from thalweg.state.stem import SLICE_ROWS
 
@@ -81,6 +82,8 @@ class Engine:
         What makes a monitor for an input, by its alias; every stream gets one of each. `findings()` tells what they saw.
     scheduler
         Whose rows go first where `take_batch` brings several inputs.
+    deltas
+        Takes every result with its lifetime (`relate/delta.py`), beside the plain results.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Engine:
         tables: Mapping[str, pa.Table] | None = None, idle: Mapping[str, int] | None = None, output: Kind | None = None,
         prefiltered: bool = False, leave: bool = False, slice_rows: int = SLICE_ROWS, buffer: int = BUFFER,
         meters: Mapping[str, Meter] | None = None, monitors: Sequence[MakeMonitor] = (), scheduler: Scheduler | None = None,
+        deltas: DeltaSink | None = None,
     ) -> None:  # fmt: skip
         self.query = bind(query, dict(sources or {}), dict(functions or {})) if isinstance(query, str) else query
         self.seed = seed
@@ -101,6 +105,8 @@ class Engine:
             slice_rows=slice_rows, buffer=buffer, meters=meters,
         )  # fmt: skip
         self.stages = self.flow.stages
+        if deltas is not None:
+            self.flow.tell_lifetimes(deltas)
         self.feeds = self.sources.feeds
         self.schema = self.flow.output.schema
         self.steering = Steering({s.alias: s.dispatch for s in self.stages if s.dispatch is not None})

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from thalweg.contract.visits import Visits
 from thalweg.engine import calibrate
 from thalweg.engine.dispatch import Dispatch, Sending
+from thalweg.engine.lifetimes import Lifetimes
 from thalweg.engine.output import Kind, Output
 from thalweg.engine.piece import Piece
 from thalweg.engine.sources import Feed, Sources
@@ -29,6 +30,7 @@ from thalweg.execute.meter import Meter
 from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Pipeline
+from thalweg.relate.delta import DeltaSink
 from thalweg.state.slice import ALWAYS, FOREVER
 
 if TYPE_CHECKING:
@@ -103,6 +105,12 @@ class Flow:
         chosen = make(tuner, seed, calibrate.measured) if isinstance(tuner, str) else tuner
         return Tuning(chosen, self.shape, self.stems, self.sources.waiting)
 
+    def tell_lifetimes(self, sink: DeltaSink) -> None:
+        """Give results with their lifetimes to a sink, too."""
+        self.output.lifetimes = Lifetimes(sink, self.shape, self.stages)
+        for stage in self.stages:
+            stage.told = self.output.lifetimes.told
+
     # Rows in
 
     def load(self, feed: Feed, batch: pa.RecordBatch | pa.Table) -> None:
@@ -141,10 +149,14 @@ class Flow:
             feed.released += len(times)
             stays = {i: self.stages[i].stay(times, data) for i in feed.inputs}
             entering.append((feed, list(self._cut(Piece(data, times, stays, order)))))
+        if self.output.lifetimes is not None:
+            self.output.lifetimes.passed(until)
         for feed, pieces in entering:
             for i in feed.inputs:
                 for piece in pieces:
                     self._process(self.stages[i], piece)
+        if self.output.lifetimes is not None:
+            self.output.lifetimes.close()
 
     def join_tables(self) -> None:
         """The answer of a query over tables only: the first one's rows meet the others."""
@@ -183,6 +195,8 @@ class Flow:
         arrival, rows = stage.arrive(piece)
         if not len(arrival.partial):
             return
+        if self.output.lifetimes is not None:
+            self.output.lifetimes.arriving(stage.number, piece, rows)
         sending = self.sendings[stage.number]
         kept = self.fabrics[stage.number].admit(arrival) if sending is None else sending.send(arrival, self.batches)
         self.output.flush(stage.number, arrival)

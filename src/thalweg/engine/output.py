@@ -7,7 +7,7 @@ the caller need, and the time of the result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from thalweg.language.query import Column
 from thalweg.state.columns import to_arrow
 from thalweg.state.kernels.layout import NEWEST
 from thalweg.state.keys import plain_type
+
+if TYPE_CHECKING:
+    from thalweg.engine.lifetimes import Lifetimes
 
 Ints = NDArray[np.int64]
 Sink = Callable[[pa.RecordBatch], None]
@@ -45,6 +48,8 @@ class Output:
         self._sink: Sink | None = None
         self._chunks: list[pa.RecordBatch] = []
         self._held: list[Ints] = []
+        self.lifetimes: Lifetimes | None = None
+        """Where results with their lifetimes go, if anybody asked for them."""
 
     def _choose(self, kind: Kind | None) -> list[tuple[str, Column | None, pa.DataType]]:
         """Name, column and type of each output column; the result's time has no column."""
@@ -95,6 +100,8 @@ class Output:
                 arrays.append(self._times(chunk[:, NEWEST], dtype))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         self.count += len(chunk)
+        if self.lifetimes is not None:
+            self.lifetimes.opened(i, chunk, batch)
         if self._sink is not None:
             self._sink(batch)
         else:

@@ -44,6 +44,7 @@ def write(engine: Engine) -> dict[str, bytes]:
         "counts": [engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed],
         "tuning": None if engine.flow.tuning is None else engine.flow.tuning.snapshot(),
         "sources": {},
+        "lifetimes": None if engine.flow.output.lifetimes is None else engine.flow.output.lifetimes.snapshot(),
         "inputs": {},
         "stems": {},
     }
@@ -104,6 +105,8 @@ def read(engine: Engine, parts: Mapping[str, bytes]) -> None:
     for name, entry in record["stems"].items():
         slices = [parts[f"slice/{name}/{number}"] for number, *_ in entry["slices"]]
         engine.flow.stems[name].restore(entry, slices, layouts=known)
+    if engine.flow.output.lifetimes is not None and record["lifetimes"] is not None:
+        engine.flow.output.lifetimes.restore(record["lifetimes"])
     if known and engine.flow.tuning is not None:
         engine.flow.tuning.restore(tuned)
 

@@ -6,7 +6,7 @@ out), and is stored (`build`). Windows over time end at time + span; row windows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,8 @@ class Stage:
     span: int = 0
     """Length of a window over time, in ticks."""
     order: RowOrder | None = None
+    told: Callable[[int, Ints, Ints], None] | None = None
+    """Who else hears when rows leave the window."""
     counts: Counts = field(default_factory=Counts)
     classes: ClassCounts = field(init=False)
     """What the rows of each class met, since that was last asked for."""
@@ -121,6 +123,8 @@ class Stage:
         expiries, numbers, known = self.order.release(times, partitions)
         if self.stem is not None:
             self.stem.expire(numbers, known, self.member)
+        if self.told is not None:
+            self.told(self.number, numbers, known)
         return expiries
 
     def arrive(self, piece: Piece) -> tuple[Arrival, Ints | None]:

@@ -1,0 +1,1 @@
+"""What lives: results with a lifetime, and what is made of them."""
