@@ -8,6 +8,7 @@ import pytest
 
 import thalweg as tw
 from thalweg.engine.schedule import spans, turns
+from thalweg.optimize.schedules import Fewest
 from thalweg.state.times import Clock
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
@@ -113,7 +114,7 @@ def test_spans_are_two_slices_long_and_longer_where_few_rows_come() -> None:
 def test_the_input_with_the_fewest_rows_goes_first_and_every_row_once() -> None:
     clock = Clock(tw.Source(SCHEMA, time="ts"), "us")
     sent = {"a": rows(np.arange(3_000)[::-1].copy()), "b": rows(np.arange(0, 3_000, 3))}
-    cut = list(turns(sent, {"a": clock, "b": clock}, 100_000))
+    cut = list(turns(sent, {"a": clock, "b": clock}, 100_000, Fewest()))
     assert len(cut) > 3
     assert [name for name, _ in cut[0].rows] == ["b", "a"]
     for name, whole in sent.items():
