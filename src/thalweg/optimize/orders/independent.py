@@ -21,6 +21,7 @@ from thalweg.profile.rates.window import ProfileWindow
 class Independent(Profiling):
     """Only row 1 of the matrix view is kept.
 
+    >>> import numpy as np
     >>> from thalweg.lab.simulate import run
     >>> rows = np.random.default_rng(7).random((20_000, 3)) < [0.9, 0.5, 0.1]
     >>> run("independent", rows, costs=[1.0, 1.0, 1.0], seed=7).final_order

@@ -45,7 +45,7 @@ class Given:
 
     >>> table = Given()
     >>> table.observe(frozenset(), 0, rows=100, matches=200, seconds=7.0)
-    >>> table.ratio(frozenset(), 0, rows=50, seconds=35.0)
+    >>> round(table.ratio(frozenset(), 0, rows=50, seconds=35.0), 6)
     10.0
     >>> table.doubt()
     >>> table.observe(frozenset(), 0, rows=99, matches=9800, seconds=99.0)
