@@ -304,7 +304,7 @@ def test_mistakes_are_told_at_once(spark, folder):
         tw.sql("SELECT a.id FROM s1 [NOW] a, t WHERE a.k = t.k", s1=df, t=spark.range(3).withColumnRenamed("id", "k"))
     with pytest.raises(tw.QueryError, match="did you mean"):
         tw.sql("SELECT a.idd FROM s1 [NOW] a", s1=tw.stream(df, time="ts"))
-    with pytest.raises(tw.DefinitionError, match="no duration"):
+    with pytest.raises(tw.DefinitionError, match="not a duration"):
         tw.stream(df, time="ts", lateness="soon")
     with pytest.raises(tw.DefinitionError, match="no time column"):
         tw.sql("SELECT a.id FROM s1 [NOW] a", s1=tw.stream(df, time="tss"))
