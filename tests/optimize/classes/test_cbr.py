@@ -135,7 +135,10 @@ def test_routing_a_batch_at_once_is_routing_each_row_by_the_rule(seed):
         for j in table.used:
             value = np.array([columns[policy.attributes.names[j]][row]], np.float32)
             parts[j] = policy.content.partitions.parts(value, j, False)
-        place = int(table.classes(np.array([parts[j] for j in table.used]))[0])
+        code = 0
+        for j in table.used:
+            code = code * (table.d + 1) + int(parts[j][0])
+        place = table.codes.tolist().index(code)
         rates = [
             learning.rates.S[op, int(parts[j][0])] if j >= 0 else learning.rates.W[op]
             for op, j in enumerate(table.attribute)

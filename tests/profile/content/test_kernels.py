@@ -107,5 +107,7 @@ def test_partitions_classes_and_counts_are_those_of_plain_loops(seed, pairs):
     codes = [plain[0][row] * (d + 1) + plain[2][row] for row in range(len(values))]
     places = {int(code): k for k, code in enumerate(table.codes)}
     assert sorted(places) == sorted(set(codes[:150]))
-    found = table.classes(known.parts(values, table.used)).tolist()
-    assert found == [places.get(code, len(table)) for code in codes]
+    expected = [places.get(code, len(table)) for code in codes]
+    for codes in (table.known, (table.codes, table.known[1][:0])):
+        assert known.places(values, table.used, codes).tolist() == expected
+        assert known.places_of(batch, table.used, codes).tolist() == expected

@@ -125,6 +125,8 @@ class CBR(Classed):
         """Operators to profile now, with the rows that go to each first; none during a benefit test."""
         each, learning = self._between() / self.sample, self.learning
         ops = [] if learning.trial is not None else learning.next(self._since / each, self.per_row)
+        if not ops:
+            return {}
         ends = np.cumsum([0, *(learning.lacking(op) for op in ops)]).tolist()
         drawn = self._random.choice(count, min(ends[-1], count), replace=False)
         self._since = min(self._since - int(len(drawn) * each), int(self._between()) * len(self.pipeline))
@@ -132,9 +134,9 @@ class CBR(Classed):
         return {op: mine for op, mine in rows.items() if len(mine)}
 
     def _between(self) -> float:
-        """Tuples between two samples of R. P of them are steered at first; the pace halves with every round of samples that
-        confirm the attributes, until a sample costs no more than a worthwhile share of the work between."""
-        paced, rounds = self.sample / self.p, self.learning.calm // max(len(self.pipeline), 1)
+        """Tuples between two samples of R. P of them are steered until a round of samples has confirmed the attributes; then
+        every further one halves the pace, until a sample costs no more than a worthwhile share of the work between."""
+        paced, rounds = self.sample / self.p, max(self.learning.calm - len(self.pipeline), 0)
         affordable = (RECORDED.ask + RECORDED.send) / max(self.worthwhile * self._spent, RECORDED.hash)
         return max(paced, min(paced * (1 << min(rounds, 32)), affordable))
 
@@ -162,10 +164,9 @@ class CBR(Classed):
         """The class of each row; where a side is named, classes that are new there are kept in mind."""
         if not table.used or not self.attributes.known(batch.data):
             return np.full(len(batch), len(table), np.int32)
-        parts = self.content.parts_of(batch.data, table.used)
-        classes = table.classes(parts)
+        classes = self.content.places_of(batch.data, table.used, table.known)
         if side and (classes == len(table)).any():
-            self._parts[side] = parts
+            self._parts[side] = self.content.parts_of(batch.data, table.used)
         return classes
 
     def _side(self, side: str) -> Sides:
@@ -190,13 +191,10 @@ class CBR(Classed):
         return [self._work(batch, None if rest is None else np.flatnonzero(rest))]
 
     def foretell(self, values: Values) -> Ruster:
-        table = self.table
-        known = table.used and values.shape[1] == len(self.attributes)
-        ids = (
-            table.classes(self.content.parts(values, table.used))
-            if known
-            else np.full(len(values), len(table), np.int32)
-        )
+        table, known = self.table, values.shape[1] == len(self.attributes)
+        ids = np.full(len(values), len(table), np.int32)
+        if table.used and known:
+            ids = self.content.places(values, table.used, table.known)
         return self._side("table").ruster("table", None, ids)
 
     @property
@@ -227,8 +225,10 @@ class CBR(Classed):
             self._since += visits.rows
         if learning.trial is not None:
             learning.judge()
-        elif visits.rows:
+        elif values is not None:
             learning.optimize(self.per_row)
+        if self.table is not before[0]:
+            self._parts = {}  # of other attributes
         if learning.trial is not None and learning.trial is not before[1] and values is not None:
             self._parts["trial"] = self.content.parts(values, learning.trial.table.used)
         self._settle(before)
@@ -286,7 +286,7 @@ class CBR(Classed):
         for why in learning.notes:
             self.note("classifier", why)
         learning.notes.clear()
-        changed = learning.update_single(costs) or table is not before[0] or learning.trial is not before[1]
+        changed = table is not before[0] or learning.trial is not before[1]
         changed |= learning.update(costs, table, self._parts.get("table"))
         if learning.trial is not None:
             changed |= learning.update(costs, learning.trial.table, self._parts.get("trial"))

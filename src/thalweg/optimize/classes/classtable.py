@@ -1,7 +1,7 @@
 """The classes that content-based routing knows: combinations of partitions of its classifier attributes, and their orders.
 
 Invariant: `codes` is sorted, and line k of `orders` is the order of the class `codes[k]`. A code is one number for the
-partitions of all attributes in use, so that a row's class is found by one binary search, compiled (kernels.py).
+partitions of all attributes in use, so that a compiled look finds the class of a row (kernels.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.profile.content.pairs import Content, Parts
+from thalweg.profile.content.pairs import Codes, Content, Parts
 
 Ints = NDArray[np.int64]
 MOST_CLASSES = 1024
 """Combinations that are kept; when there are more, those of the latest batch stay."""
+MOST_CODES = 64 * MOST_CLASSES
+"""Possible codes up to which a class is found by one look."""
 
 
 @dataclass(eq=False)
@@ -31,15 +33,15 @@ class ClassTable:
     orders: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
+        self.used = sorted({j for j in self.attribute if j >= 0})
+        """The attributes in use."""
+        self._parts: dict[int, Ints] = {}
+        self._known: Codes | None = None
         if not len(self.codes):
             self.orders = np.zeros((0, len(self.attribute)), np.int64)
 
     def __len__(self) -> int:
         return len(self.codes)
-
-    @property
-    def used(self) -> list[int]:
-        return sorted({j for j in self.attribute if j >= 0})
 
     def replaced(self, op: int, attribute: int) -> ClassTable:
         """Another attribute for an operator; no class is known under it yet."""
@@ -47,18 +49,23 @@ class ClassTable:
         chosen[op] = attribute
         return ClassTable(chosen, self.d)
 
-    def classes(self, parts: Parts) -> NDArray[np.int32]:
-        """The class of each row, given a line of partitions for each attribute in use; `len(self)` if not known."""
-        from thalweg.profile.content import kernels
-
-        out = np.empty(parts.shape[1], np.int32)
-        kernels.places(parts, self.d, self.codes, out)
-        return out
+    @property
+    def known(self) -> Codes:
+        """The codes, and the class of every possible code if they are few."""
+        if self._known is None:
+            every = (self.d + 1) ** len(self.used)
+            places = np.full(every if every <= MOST_CODES else 0, len(self), np.int32)
+            if len(places):
+                places[self.codes] = np.arange(len(self), dtype=np.int32)
+            self._known = (self.codes, places)
+        return self._known
 
     def part(self, j: int) -> Ints:
         """The partition of attribute j in each class."""
-        behind = len(self.used) - 1 - self.used.index(j)
-        return np.asarray(self.codes // (self.d + 1) ** behind % (self.d + 1))
+        if j not in self._parts:
+            behind = len(self.used) - 1 - self.used.index(j)
+            self._parts[j] = self.codes // (self.d + 1) ** behind % (self.d + 1)
+        return self._parts[j]
 
     def meet(self, parts: Parts) -> None:
         """Add the classes of rows that were not known; their orders are -1 until they are set."""
@@ -72,7 +79,8 @@ class ClassTable:
         orders = np.full((len(codes), len(self.attribute)), -1, np.int64)
         kept = np.isin(codes, self.codes)
         orders[kept] = self.orders[np.searchsorted(self.codes, codes[kept])]
-        self.codes, self.orders = codes, orders
+        self.codes, self.orders, self._parts = codes, orders, {}
+        self._known = None
 
     def labels(self, content: Content) -> list[str]:
         """A name for each class: those on the same order share one, made of the partitions of the first few."""

@@ -149,28 +149,21 @@ class Learning:
         self.trial = None
 
     def update(self, costs: Floats, table: ClassTable, parts: Parts | None) -> bool:
-        """Add classes that were met, and give classes a new order where that is clearly cheaper; whether any got one."""
+        """Add classes that were met, and give each, and all that are not known, a new order where that is clearly cheaper;
+        whether any got one."""
         if parts is not None:
             table.meet(parts)
-        if not len(table):
-            return False
-        rates = self.rates.of(table)
+        rates = np.vstack([self.rates.of(table), self.rates.W])
+        orders = np.vstack([table.orders, self.single])
         wish = ranked(self.pipeline, rates, costs)
-        fresh = table.orders[:, 0] < 0
-        present = np.where(fresh[:, None], wish, table.orders)
+        fresh = orders[:, 0] < 0
+        present = np.where(fresh[:, None], wish, orders)
         better = expected(rates, wish, costs) < (1 - self.worthwhile) * expected(rates, present, costs)
-        if not (fresh | better).any():
+        changed = fresh | better
+        if not changed.any():
             return False
-        table.orders = np.where((fresh | better)[:, None], wish, table.orders)
-        return True
-
-    def update_single(self, costs: Floats) -> bool:
-        """The same for the order of those that no class is known for."""
-        rates, present = self.rates.W[None, :], np.array([self.single], np.int64)
-        wish = ranked(self.pipeline, rates, costs)
-        if expected(rates, wish, costs)[0] >= (1 - self.worthwhile) * expected(rates, present, costs)[0]:
-            return False
-        self.single = tuple(wish[0].tolist())
+        orders = np.where(changed[:, None], wish, orders)
+        table.orders, self.single = orders[:-1], tuple(orders[-1].tolist())
         return True
 
     def snapshot(self) -> dict[str, Any]:

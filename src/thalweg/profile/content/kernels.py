@@ -41,26 +41,37 @@ def part_of(x: float, low: float, scale: float, d: int) -> int:
     return int(min(max((x - low) * scale, 0.0), d - 1))
 
 
+@njit(cache=True, nogil=True, inline="always")
+def member_part(values: Values, r: int, a: int, b: int, low: Array, scale: Array, d: int, grid: int) -> int:
+    """The partition of a row by one attribute, or by two as a cell of a coarse grid."""
+    first = part_of(values[a, r], low[a], scale[a], d)
+    if b < 0:
+        return first
+    second = part_of(values[b, r], low[b], scale[b], d)
+    return (min(first, d - 1) * grid // d) * grid + min(second, d - 1) * grid // d
+
+
 @njit(cache=True, nogil=True)
 def parts(values: Values, members: Array, low: Array, scale: Array, d: int, grid: int, out: Array) -> None:
     """Partitions `out[j, r]` of attributes, or of pairs: `members[j]` are lines of `values`, the second -1 for one."""
     for j in range(len(members)):
-        a, b = members[j, 0], members[j, 1]
         for r in range(values.shape[1]):
-            first = part_of(values[a, r], low[a], scale[a], d)
-            if b >= 0:
-                second = part_of(values[b, r], low[b], scale[b], d)
-                first = (min(first, d - 1) * grid // d) * grid + min(second, d - 1) * grid // d
-            out[j, r] = first
+            out[j, r] = member_part(values, r, members[j, 0], members[j, 1], low, scale, d, grid)
 
 
 @njit(cache=True, nogil=True)
-def places(part: Array, d: int, codes: Array, out: Array) -> None:
-    """Where the code of each row's partitions stands among the sorted `codes`; `len(codes)` where it does not."""
-    for r in range(part.shape[1]):
+def places(
+    values: Values, members: Array, low: Array, scale: Array, d: int, grid: int, codes: Array, known: Array, out: Array
+) -> None:
+    """Where the code of each row's partitions stands among the sorted `codes`, `len(codes)` where it does not; `known` has
+    that for every code, or is empty where there are too many."""
+    for r in range(values.shape[1]):
         code = 0
-        for j in range(part.shape[0]):
-            code = code * (d + 1) + part[j, r]
+        for j in range(len(members)):
+            code = code * (d + 1) + member_part(values, r, members[j, 0], members[j, 1], low, scale, d, grid)
+        if len(known):
+            out[r] = known[code]
+            continue
         first, last = 0, len(codes)
         while first < last:
             middle = (first + last) // 2

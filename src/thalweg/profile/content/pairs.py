@@ -18,6 +18,8 @@ from thalweg.profile.content.attributes import Attributes, Values
 from thalweg.profile.content.partitions import Partitions
 
 Parts = NDArray[np.int64]
+Codes = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Combinations of partitions, sorted, and for every combination its place among them; empty where there are too many."""
 
 
 class Content:
@@ -68,6 +70,24 @@ class Content:
         """The same for a batch; reads only the columns that are needed."""
         used, members = self._needed(wanted)
         return self._cut(self.attributes.lines(batch, used), used, members)
+
+    def places(self, values: Values, wanted: list[int], codes: Codes) -> NDArray[np.int32]:
+        """Where the code of each row's partitions stands among known codes, of rows with all attributes."""
+        used, members = self._needed(wanted)
+        return self._place(np.ascontiguousarray(values[:, used].T), used, members, codes)
+
+    def places_of(self, batch: pa.RecordBatch, wanted: list[int], codes: Codes) -> NDArray[np.int32]:
+        """The same for a batch."""
+        used, members = self._needed(wanted)
+        return self._place(self.attributes.lines(batch, used), used, members, codes)
+
+    def _place(self, lines: Values, used: list[int], members: Parts, codes: Codes) -> NDArray[np.int32]:
+        from thalweg.profile.content import kernels
+
+        low, scale = self.partitions.cuts(used, self.attributes.category)
+        out = np.empty(lines.shape[1], np.int32)
+        kernels.places(lines, members, low, scale, self.partitions.d, self._grid, *codes, out)
+        return out
 
     def _needed(self, wanted: list[int]) -> tuple[list[int], NDArray[np.int64]]:
         """The attributes that some numbers stand for, and for each number the places of its members among them."""
