@@ -12,7 +12,7 @@ from typing import Any
 from thalweg.contract.policy import Formatted, Policy, Priming
 from thalweg.plan import Event, Reason
 
-FORMAT = 9
+FORMAT = 10
 """Of what the policies of this package write in `snapshot`. Raised whenever one of them writes or reads it otherwise."""
 
 

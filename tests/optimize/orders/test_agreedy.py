@@ -220,6 +220,17 @@ def test_a_step_is_found_at_once_and_profiled_afresh(seed: int) -> None:
     assert r.work_between(46_000, 80_000) <= 1.08 * order_work(bits[46_000:], (0, 1, 2, 3), [1.0] * 4)
 
 
+@pytest.mark.parametrize(("policy", "most"), [("agreedy", 10), ("auto", 50)])
+def test_a_change_in_the_last_filter_is_seen_though_no_row_reaches_it(policy: str, most: int) -> None:
+    """Twenty filters that half the rows pass; the last one passes nearly all, and then hardly any."""
+    random = np.random.default_rng(4)
+    bits = random.random((420_000, 20)) < np.array([*[0.5] * 19, 0.9])
+    bits[350_000:, 19] = random.random(70_000) < 0.02
+    r = run(policy, bits, [1.0] * 20, seed=4)
+    assert r.orders[349][0] != 19
+    assert next(k for k, order in enumerate(r.orders) if k > 349 and order[0] == 19) < 350 + most
+
+
 @pytest.mark.parametrize(
     ("rates", "together"),
     [

@@ -25,8 +25,7 @@ from thalweg.contract.visits import Journey, Visits
 from thalweg.optimize.auto.contest import conceivable
 from thalweg.optimize.auto.lessons import CONFIDENCE, LEAST, LESSON
 from thalweg.optimize.classes.classed import Bits, outcomes
-from thalweg.optimize.orders.agreedy import CHANGE
-from thalweg.optimize.orders.scouting import SURPRISE
+from thalweg.optimize.orders.scouting import SURPRISE, beyond_doubt
 from thalweg.optimize.orders.single import sampled
 from thalweg.plan import Reason, Ruster
 from thalweg.plan.reason import Fact
@@ -183,7 +182,7 @@ class Scouted:
     def _limit(self) -> float | None:
         """Work per row at which a class is called back: several times what the single order should take a row."""
         expected = self.greedy.estimate()
-        return None if expected is None else CHANGE * (expected / self.greedy.costs.unit + 1.0)
+        return None if expected is None else beyond_doubt() * (expected / self.greedy.costs.unit + 1.0)
 
     # Observing
 
@@ -227,7 +226,7 @@ class Scouted:
         self.ledger.useful += sum(map(self.greedy.costs.spent, by_class))
         if any(j.recalled for j in by_class):
             why = "a class of {name} took more than {times:g} times the work of one order"
-            self._step_down(Reason.of(why, name=name, times=CHANGE))
+            self._step_down(Reason.of(why, name=name, times=beyond_doubt()))
             return
         policy.observe(replace(visits, journeys=by_class, rows=sum(j.rows for j in by_class)))
         decisions = policy.drain()

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
-from thalweg.contract.visits import Journey, Visits
+from thalweg.contract.visits import DROPPED, UNTRIED, Journey, Visits
 from thalweg.optimize.auto.ledger import Ledger
 from thalweg.optimize.orders.profiling import Profiling
 from thalweg.optimize.orders.ranking import Believed, Reach
-from thalweg.optimize.orders.scouting import LONGEST, Scouting
+from thalweg.optimize.orders.scouting import LONGEST, Scouting, beyond_doubt
 from thalweg.plan import Reason, Route, Ruster
 from thalweg.profile.rates.change import ChangeDetector
 from thalweg.profile.rates.given import Seen, Visited
@@ -45,8 +45,6 @@ BURST = 100
 rate."""
 CLUMP = 16
 """Size: profile tuples that are worth a ruster of their own."""
-CHANGE = 4.0
-"""Statistic: how many times off what was believed an observation of a few dozen joined rows is called a change."""
 
 
 @dataclass
@@ -72,6 +70,9 @@ class AGreedy(Profiling):
         self.profile = ProfileWindow(len(self.pipeline), self.window)
         self.view = MatrixView(self.order)
         self.change = ChangeDetector(len(self.pipeline))
+        """Of what ordinary work drops, on the order in force."""
+        self.trials = ChangeDetector(len(self.pipeline))
+        """Of what each filter drops of the profiled rows, whatever comes before it."""
         self.ledger = Ledger(self.regret)
         self.scouting = Scouting(self.ledger, self.prices, self.costs.unit, self.scouts)
         written = self.pipeline.written.operators
@@ -88,9 +89,10 @@ class AGreedy(Profiling):
             return self.p
         if self._burst:
             return 10 * self.p
-        # The fuller the window without a change, the less another sample can tell; but the last filter must keep
-        # getting fresh trials.
-        return self.p * min(max(3 * BURST / max(len(self.profile), 1), 0.25), 2.0)
+        # The fuller the window without a change, the less another sample can tell. But a filter that ordinary work
+        # hardly reaches gets fresh trials only from samples: then they don't grow rarer.
+        floor = 0.25 if self.change.least_met > self.p else 1.0
+        return self.p * min(max(3 * BURST / max(len(self.profile), 1), floor), 2.0)
 
     def clump(self) -> int:
         # A full window has seen no change for long: there is no hurry, and larger rusters are cheaper by the row.
@@ -125,11 +127,24 @@ class AGreedy(Profiling):
             return
         if self.follow:
             changed = self.change.observe(visits)
+            if changed is None:
+                changed = self._tried_otherwise(visits)
             if changed is not None:
                 self.forget()
                 why = "'{operator}' drops a different share of the rows than before; profiling afresh"
                 self.note("change seen", Reason.of(why, operator=self.pipeline.names[changed]))
         super().observe(visits)
+
+    def _tried_otherwise(self, visits: Visits) -> int | None:
+        """The filter that drops another share of the profiled rows than before. Ordinary work may never show it: few rows
+        reach the last filter."""
+        changed = None
+        for journey in visits.journeys:
+            if journey.passed is not None:
+                drops, tried = (journey.passed == DROPPED).sum(axis=0), (journey.passed != UNTRIED).sum(axis=0)
+                found = self.trials.count([*drops.tolist(), *tried.tolist()])
+                changed = found if changed is None else changed
+        return changed
 
     def _hear(self, visits: Visits) -> None:
         """Learn from joined rows, and decide where scouts came back."""
@@ -174,9 +189,9 @@ class AGreedy(Profiling):
     def learn_from(self, on_way: Sequence[Seen], rivals: Sequence[Seen]) -> bool:
         """Take in what joined rows met. Whether the data has changed: the way costs several times what was believed, or
         a rival only a fraction."""
-        ratio = self.costs.given.ratio
-        changed = any(ratio(v, o, n, s) > max(CHANGE, self.scouting.pace.leash) for v, o, n, _, s in on_way)
-        changed |= any(ratio(v, o, n, s) < 1 / CHANGE for v, o, n, _, s in rivals)
+        ratio, far = self.costs.given.ratio, beyond_doubt()
+        changed = any(ratio(v, o, n, s) > max(far, self.scouting.pace.leash) for v, o, n, _, s in on_way)
+        changed |= any(ratio(v, o, n, s) < 1 / far for v, o, n, _, s in rivals)
         if changed:
             self.costs.given.doubt()
         self.take_in(on_way, rivals)
@@ -205,6 +220,7 @@ class AGreedy(Profiling):
     def forget(self) -> None:
         """What was profiled says nothing about now."""
         self.change.reset()
+        self.trials.reset()
         self.profile.keep_newest(0)
         self.view.rebuild(self.order, self.profile.bits)
         self._after.clear()
@@ -342,6 +358,7 @@ class AGreedy(Profiling):
         return super().snapshot() | {
             "window": self.profile.snapshot(),
             "change": self.change.snapshot(),
+            "trials": self.trials.snapshot(),
             "burst": self._burst,
             "ledger": self.ledger.snapshot(),
             "pace": self.scouting.snapshot(),
@@ -351,6 +368,7 @@ class AGreedy(Profiling):
         super().restore(record)
         self.profile.restore(record["window"])
         self.change.restore(record["change"])
+        self.trials.restore(record["trials"])
         self._burst = bool(record["burst"])
         self.ledger.restore(record["ledger"])
         self.scouting.restore(record["pace"])

@@ -24,6 +24,11 @@ LONGEST = 12
 """Size: batches that a policy hears about together at most."""
 
 
+def beyond_doubt() -> float:
+    """How many times off what was believed an observation is called a change: a surprise on top of a surprise."""
+    return SURPRISE * SURPRISE
+
+
 @dataclass
 class Pace:
     """The state: plain JSON values."""

@@ -38,8 +38,15 @@ class ChangeDetector:
         self._total: Tally = [0] * (2 * self._operators)
         self._within: list[Tally] = [[0] * (2 * self._operators) for _ in self.spans]
 
+    @property
+    def least_met(self) -> float:
+        """Share of the rows that the operator which fewest reach was met by; 1 before anything was counted."""
+        met = self._total[self._operators :]
+        most = max(met, default=0)
+        return min(met) / most if most else 1.0
+
     def observe(self, visits: Visits) -> int | None:
-        """The operator whose share changed, or None."""
+        """The operator whose share of drops in ordinary work changed, or None."""
         n = self._operators
         now: Tally = [0] * (2 * n)
         for journey in visits.journeys:
@@ -48,6 +55,10 @@ class ChangeDetector:
                     survived = v.rows_out if v.survivors is None else v.survivors
                     now[v.operator] += v.rows_in - survived
                     now[n + v.operator] += v.rows_in
+        return self.count(now)
+
+    def count(self, now: Tally) -> int | None:
+        """Take in the drops of each operator, then the rows of each. The operator whose share changed, or None."""
         for k, span in enumerate(self.spans):
             self._within[k] = _sum(self._within[k], now)
             if len(self._recent) >= span:
