@@ -22,8 +22,6 @@ DECIDING = ("thalweg.optimize", "thalweg.profile", "thalweg.engine", "thalweg.st
 OURS = {"self", "cls"}
 PROTOCOLS = {"_repr_html_", "_jvm", "_jsparkSession"}
 """What notebooks call, and what pyspark has no public name for."""
-LEFT = {"optimize/auto/test_auto.py", "optimize/auto/test_autojoin.py", "optimize/auto/test_auto_joins.py"}
-"""Files that still have to be rewritten."""
 
 
 def private(source: str) -> Iterator[str]:
@@ -51,8 +49,6 @@ def tuned(source: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(TESTS)))
 def test_only_public_names(path: Path) -> None:
-    if str(path.relative_to(TESTS)) in LEFT:
-        pytest.skip("still to be rewritten")
     source = path.read_text()
     assert [*private(source), *tuned(source)] == []
 

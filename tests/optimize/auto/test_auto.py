@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 
 import numpy as np
 import pyarrow as pa
@@ -307,24 +308,27 @@ def test_classes_give_way_when_one_order_does_as_well() -> None:
     assert sum(work[30:]) < 1.1 * best_order(flat[30_000:], [1.0] * 4)[1]
 
 
-def test_an_elaborate_plan_must_beat_the_simpler_one() -> None:
-    contest = Contest(
-        Pipeline("s", tuple(Operator(f"f{i}") for i in range(4))), 0, Auto(Pipeline("s", ())).greedy.costs
-    )
+def judged(means: tuple[float, ...], **valid: int) -> Contest:
+    """Contestants with two classes each, and a hundred rows priced around these means."""
+    pipeline = Pipeline("s", tuple(Operator(f"f{i}") for i in range(4)))
+    contest = Contest(pipeline, 0, Auto(Pipeline("s", ())).greedy.costs)
     random = np.random.default_rng(5)
-    contest._prices = np.column_stack([random.normal(m, 0.1, 100) for m in (10.0, 8.0, 5.0, 5.0)])
-    contest._valid = {"cbr": 100, "mesh": 100}
-    route = Route((0, 1, 2, 3))
+    prices = np.column_stack([random.normal(m, 0.1, 100) for m in means])
+    seen = {"prices": b64encode(prices.tobytes()).decode(), "valid": {"cbr": 100, "mesh": 100} | valid}
+    contest.restore(contest.snapshot() | seen)
     for contestant in contest.contestants.values():
-        contestant.plan = contestant.plan.with_routes({"a": route, "b": route})
-    assert contest.winner("agreedy", 40, 3.0, 0.03) == "cbr"
-    contest._prices[:, 3] -= 1.0
-    assert contest.winner("agreedy", 40, 3.0, 0.03) == "mesh"
-    assert contest.winner("cbr", 40, 3.0, 0.03) == "mesh"
-    contest._prices[:, 2:] += 4.0
-    assert contest.winner("agreedy", 40, 3.0, 0.03) is None
-    contest._valid["mesh"] = 10
-    assert contest.saving("mesh", "written").tuples == 10
+        contestant.plan = contestant.plan.with_routes(dict.fromkeys("ab", pipeline.written))
+    return contest
+
+
+def test_an_elaborate_plan_must_beat_the_simpler_one() -> None:
+    """Prices are those of the written order, of one adapted order, of cbr and of mesh."""
+    assert judged((10.0, 8.0, 5.0, 5.0)).winner("agreedy", 40, 3.0, 0.03) == "cbr"
+    better = judged((10.0, 8.0, 5.0, 4.0))
+    assert better.winner("agreedy", 40, 3.0, 0.03) == "mesh"
+    assert better.winner("cbr", 40, 3.0, 0.03) == "mesh"
+    assert judged((10.0, 8.0, 9.0, 8.0)).winner("agreedy", 40, 3.0, 0.03) is None
+    assert judged((10.0, 8.0, 9.0, 8.0), mesh=10).saving("mesh", "written").tuples == 10
 
 
 def by_kind(rows: int, seed: int) -> tuple[np.ndarray, pa.RecordBatch]:

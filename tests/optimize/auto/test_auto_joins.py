@@ -139,7 +139,7 @@ def test_a_trial_that_classes_lose_is_told_and_changes_nothing() -> None:
     policy = Auto(Pipeline("s", (Operator("t", "stem"), Operator("u", "stem"))))
     way = scouted(policy)
     way.state.trial, way.state.one, way.state.classes = "mesh", Side(500, 1e-5), Side(500, 9.9e-6)
-    way._decide_trial()
+    way.decide_trial()
     event = policy.drain()[-1]
     assert (policy.classed, way.state.trial, event.kind) == ("", "", "trial")
     assert "not adopted" in str(event.why)

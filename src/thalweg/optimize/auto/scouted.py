@@ -235,7 +235,7 @@ class Scouted:
             self._add(state.one, one)
             self._add(state.classes, by_class)
         if state.trial:
-            self._decide_trial()
+            self.decide_trial()
         elif dict(policy.plan.routes) != dict(auto.plan.routes):
             if decisions:
                 last = decisions[-1]
@@ -254,7 +254,8 @@ class Scouted:
     def _fresh(self) -> None:
         self.state.one, self.state.classes = Side(), Side()
 
-    def _decide_trial(self) -> None:
+    def decide_trial(self) -> None:
+        """Adopt the classes on trial, or note that they lost, once enough rows have been measured on both sides."""
         auto, state = self.auto, self.state
         before, after = state.one, state.classes
         if min(before.tuples, after.tuples) < TRIAL:
