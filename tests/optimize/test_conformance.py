@@ -9,16 +9,10 @@ from thalweg.errors import DefinitionError
 from thalweg.optimize.orders.written import Written
 from thalweg.testing import Check, checks
 
-REBUILT = "a restored stem cuts its index into other runs, so that the same probes take other work and decide otherwise"
-FAILING = {("agreedy", "a_snapshot_continues"), ("auto", "a_snapshot_continues")}
+EVERY = [check for name in optimize.names() for check in checks(name)]
 
 
-def expected(check: Check) -> object:
-    marks = [pytest.mark.xfail(strict=True, reason=REBUILT)] if (check.policy, check.__name__) in FAILING else []
-    return pytest.param(check, marks=marks, id=f"{check.policy}-{check.__name__}")
-
-
-@pytest.mark.parametrize("check", [expected(check) for name in optimize.names() for check in checks(name)])
+@pytest.mark.parametrize("check", EVERY, ids=lambda c: f"{c.policy}-{c.__name__}")
 def test_conforms(check: Check) -> None:
     check()
 
