@@ -12,7 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from thalweg.errors import CheckpointError
+from thalweg.state import record
 from thalweg.state.columns import read
+from thalweg.state.ids import ids_at, rows_of
 from thalweg.state.kernels.layout import COUNTED, KEYS, MEMBERS, TIME
 from thalweg.state.roworder import RowOrder
 from thalweg.state.slice import FOREVER, Window
@@ -131,7 +133,7 @@ def test_a_dumped_slice_loads_into_an_equal_stem_and_is_not_written_twice() -> N
     assert stem.dump(stem.slices[1]) is not written[1]
 
     other = Stem("s", 1, types, LONG, length=10, slice_rows=1)
-    other.restore(stem.record(), [stem.dump(part) for part in stem.slices], layouts=True)
+    record.read(other, record.write(stem), [stem.dump(part) for part in stem.slices], layouts=True)
     assert stored_times(other) == [1, 5, 12, 14]
     for name in types:
         for mine, theirs in zip(stem.slices, other.slices, strict=True):
@@ -140,7 +142,7 @@ def test_a_dumped_slice_loads_into_an_equal_stem_and_is_not_written_twice() -> N
             assert a.equals(b)
     changed = Stem("s", 1, types | {"x": pa.int64()}, LONG, length=10)
     with pytest.raises(CheckpointError, match="int64"):
-        changed.restore(stem.record(), [stem.dump(part) for part in stem.slices], layouts=True)
+        record.read(changed, record.write(stem), [stem.dump(part) for part in stem.slices], layouts=True)
 
 
 def test_expiries_told_later_reach_the_stored_rows_and_free_them() -> None:
@@ -248,14 +250,14 @@ def test_ids_stay_while_slices_move_and_listeners_know_what_is_stored(seed: int)
         stem.view((0,))
         stem.evict(10 * step - 20)
         rows = np.concatenate([np.arange(s.start, s.start + s.rows) for s in stem.slices] or [np.empty(0, np.int64)])
-        ids = stem.ids(rows)
-        assert stem.rows_of(ids).tolist() == rows.tolist()
+        ids = ids_at(stem.slices, rows)
+        assert rows_of(stem.slices, ids).tolist() == rows.tolist()
         assert set(ids.tolist()) == heard.stored
         now = dict(zip(ids.tolist(), stem.store.cells[rows, KEYS].tolist(), strict=True))
         if not heard.renamed:
             assert all(now[i] == key for i, key in remembered.items() if i in now)
             gone = np.array([i for i in remembered if i not in now], np.int64)
-            assert (stem.rows_of(gone) == -1).all()
+            assert (rows_of(stem.slices, gone) == -1).all()
         heard.renamed, remembered = 0, now
 
 
@@ -263,11 +265,11 @@ def test_rows_written_together_get_new_ids_and_are_told() -> None:
     stem, heard = Stem("s", 1, {}, LONG, length=10), Heard()
     stem.listeners.append(heard)
     stem.build(timed(list(range(0, 1000, 5))), {}, np.arange(200))
-    before = stem.ids(np.arange(stem.slices[0].start, stem.slices[0].start + 200))
+    before = ids_at(stem.slices, np.arange(stem.slices[0].start, stem.slices[0].start + 200))
     stem.evict(990)
     assert heard.renamed == 1
     assert len(heard.stored) == stem.rows < 200
-    assert (stem.rows_of(before) == -1).all()
+    assert (rows_of(stem.slices, before) == -1).all()
 
 
 def test_members_see_what_they_are_admitted_to_for_as_long_as_their_windows_say() -> None:

@@ -23,6 +23,7 @@ from thalweg.engine.sources import Feed
 from thalweg.engine.stage import Counts, Stage
 from thalweg.errors import CheckpointError
 from thalweg.plan import Route, Ruster
+from thalweg.state import record as record_of_stem
 from thalweg.state.store import read_ipc, write_ipc
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def write(engine: Engine) -> dict[str, bytes]:
     for store in engine.shape.stores:
         if engine.query.inputs[store.inputs[0]].source not in engine.given:
             stem = engine.flow.stems[store.name]
-            record["stems"][store.name] = stem.record()
+            record["stems"][store.name] = record_of_stem.write(stem)
             parts |= {f"slice/{store.name}/{part.number}": stem.dump(part) for part in stem.slices}
     parts["record"] = json.dumps(record).encode()
     return parts
@@ -104,7 +105,7 @@ def read(engine: Engine, parts: Mapping[str, bytes]) -> None:
         _read_stage(stage, record["inputs"][stage.alias], parts)
     for name, entry in record["stems"].items():
         slices = [parts[f"slice/{name}/{number}"] for number, *_ in entry["slices"]]
-        engine.flow.stems[name].restore(entry, slices, layouts=known)
+        record_of_stem.read(engine.flow.stems[name], entry, slices, layouts=known)
     if engine.flow.output.lifetimes is not None and record["lifetimes"] is not None:
         engine.flow.output.lifetimes.restore(record["lifetimes"])
     if known and engine.flow.tuning is not None:

@@ -19,7 +19,7 @@ from thalweg.errors import DefinitionError
 from thalweg.execute.shape import Leg, Shape
 from thalweg.plan import Pipeline, Route, Ruster
 from thalweg.plan.layout import Pattern
-from thalweg.state.stem import StemView
+from thalweg.state.views import StemView
 
 Ints = NDArray[np.int64]
 MOST_KNOWN = 1024

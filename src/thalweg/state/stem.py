@@ -11,8 +11,6 @@ member's window reaches the horizon, so no window ever misses it. Stems: the the
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +19,11 @@ from numpy.typing import NDArray
 from thalweg.errors import DefinitionError
 from thalweg.plan.layout import Layout, Pattern
 from thalweg.state.arena import Arena
-from thalweg.state.index import buckets_for, expected_rows
-from thalweg.state.kernels import count as kernels
-from thalweg.state.kernels.layout import FALLING, FIRST_TIME, KEYS, LAST_EXPIRY, MEMBERS, SHARES, TIME, time_range
+from thalweg.state.ids import Listener, ids_at, ids_of
+from thalweg.state.kernels.layout import KEYS, MEMBERS, TIME, time_range
 from thalweg.state.slice import ALWAYS, FOREVER, Run, Slice, Window
-from thalweg.state.store import SHIFT, Columns, Store
+from thalweg.state.store import Columns, Store
+from thalweg.state.views import Counted, StemView, Views
 
 Ints = NDArray[np.int64]
 SLICE_ROWS = 1024
@@ -36,54 +34,6 @@ LARGE = 16
 """How many times that an unbounded stem's slices are, at least."""
 RUN = 8
 """Slices that are indexed together, at most: about two windows."""
-SCANNED = 1 / 8
-"""What it takes to look at a stored row in passing, as a share of entering it in an index."""
-
-
-@dataclass(frozen=True, slots=True)
-class StemView:
-    """What a kernel needs to probe a stem for one member with one access pattern."""
-
-    cells: Ints
-    links: NDArray[np.int32]
-    runs: Ints
-    seen: kernels.Seen
-    where: tuple[int, ...]
-    """Address of the cells, their width, address of the links and of the expiries, span, the member's bit."""
-
-    def between(self, newest: int, expiry: int) -> StemView:
-        """Only the runs that partial results between these times can match."""
-        r = self.runs
-        if len(r) < 4:
-            return self
-        near = (r[:, LAST_EXPIRY] >= newest) & (r[:, FIRST_TIME] <= expiry)
-        if near.all():
-            return self
-        return StemView(self.cells, self.links, np.ascontiguousarray(r[near]), self.seen, self.where)
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What some partial results would meet at a stem."""
-
-    matches: Ints
-    """Of each; -1: not tried, those before it had used up the budget."""
-    work: float
-    """Units of work that probes with an index for their access pattern take for it."""
-    entries: float
-    """Rows entered in an index only for this; rows looked through instead count as a share of one."""
-
-
-class Listener(Protocol):
-    """Hears what happens to stored rows, by their ids."""
-
-    def built(self, ids: Ints) -> None: ...
-
-    def evicted(self, ids: Ints) -> None: ...
-
-    def renumbered(self, before: Ints, after: Ints) -> None:
-        """Rows were written together and have other ids now. Rows of the same slices that are not named are gone."""
-        ...
 
 
 class Stem:
@@ -133,9 +83,7 @@ class Stem:
     def _reset(self) -> None:
         self.store = Store(self.name, self.attributes, self.columns, self.windows)
         self.links = Arena({"links": np.empty(0, np.int32)})
-        self._views: dict[tuple[Pattern, int], tuple[tuple[int, int, int], StemView]] = {}
-        self._addresses: dict[int, tuple[NDArray[Any], int]] = {}
-        """Arrays and their addresses: asking for an address takes microseconds."""
+        self._views = Views(self)
 
     @property
     def nbytes(self) -> int:
@@ -163,7 +111,7 @@ class Stem:
             part, end = self._timed(cells, at) if self.length is not None else self._counted(at, count)
             placed.append((part, part.rows, end - at))
             here = slice(at, end)
-            self._append(
+            self.append(
                 part,
                 cells[here],
                 columns,
@@ -185,7 +133,7 @@ class Stem:
         assert self.length is not None
         times, time = cells[:, TIME], int(cells[at, TIME])
         if not self.slices or (time >= self.slices[-1].until and self.slices[-1].rows >= self.slice_rows):
-            self._open(since=time, until=min(time + self.length, FOREVER))
+            self.open(since=time, until=min(time + self.length, FOREVER))
         last = self.slices[-1]
         if time >= last.since:
             end = len(cells) if times[-1] < last.until else at + int(np.searchsorted(times[at:], last.until))
@@ -203,11 +151,11 @@ class Stem:
     def _counted(self, at: int, count: int) -> tuple[Slice, int]:
         most = max(self.most, self.rows // 4)
         if not self.slices or self.slices[-1].rows >= most:
-            self._open()
+            self.open()
         last = self.slices[-1]
         return last, min(count, at + most - last.rows)
 
-    def _open(self, since: int = ALWAYS, until: int = FOREVER) -> None:
+    def open(self, since: int = ALWAYS, until: int = FOREVER) -> None:
         expected = self.slices[-1].rows * 5 // 4 if self.slices else 0
         block = self.store.arena.allocate(max(expected, 16))
         part = Slice(self.numbers, block, since, until, windows=self.windows)
@@ -227,7 +175,7 @@ class Stem:
             return part.since - run.slices[0].since <= RUN * self.length
         return self.most > LARGE * self.slice_rows or len(run.slices) < RUN
 
-    def _append(
+    def append(
         self, part: Slice, cells: Ints, columns: Columns, rows: Ints, order: Ints | None, expiries: Sequence[Ints]
     ) -> None:
         count = len(cells)
@@ -265,72 +213,13 @@ class Stem:
 
     def view(self, pattern: Pattern, member: int = 0) -> StemView:
         """All slices, indexed for an access pattern, as a member sees them."""
-        cached = self._views.get((pattern, member))
-        if cached is not None and cached[0] == (self.version, self.store.version, self.links.version):
-            return cached[1]
-        cells, window = self.store.cells, self.windows[member]
-        indexes = [run.index(pattern, self.attributes) for run in self.runs]
-        for run, index in zip(self.runs, indexes, strict=True):
-            run.refresh(self.store.version)
-            entered = index.sync(run, cells, self.store.version, self.links)
-            if entered:
-                self.entries += entered
-                self.hashes += entered * index.hashed
-        table = np.zeros((len(self.runs), SHARES + 2 * self.widest), np.int64)
-        for line, run, index in zip(table, self.runs, indexes, strict=True):
-            line[FIRST_TIME] = run.first_time
-            line[LAST_EXPIRY] = run.expiries[member]
-            index.describe(line, pattern)
-            if window.scattered:
-                line[FALLING] = 0
-        links, expiries = self.links.arrays["links"], self.store.expiries(member)
-        where = (self._address(0, cells), cells.shape[1], self._address(1, links), self._address(2 + member, expiries))
-        seen = kernels.Seen(1 << member, window.span, expiries)
-        view = StemView(cells, links, table, seen, (*where, window.span, 1 << member))
-        self._views[pattern, member] = ((self.version, self.store.version, self.links.version), view)
-        return view
-
-    def _address(self, place: int, array: NDArray[Any]) -> int:
-        known = self._addresses.get(place)
-        if known is None or known[0] is not array:
-            known = self._addresses[place] = (array, array.ctypes.data)
-        return known[1]
+        return self._views.view(pattern, member)
 
     def count(
         self, partial: Ints, pattern: Pattern, pairs: Ints, newest: int, expiry: int, budget: int, member: int = 0
     ) -> Counted:
-        """How many stored rows a member's partial results match, none older or expiring later than said. Stops after the
-        one that brings the work to `budget`.
-
-        Where rows come and go, and their access pattern has no index or one far behind, the rows are looked through: an
-        index that nobody else needs would cost more.
-        """
-        moving = self.length is not None or bool(self.store.counted)
-        if pattern and moving and sum([run.missing(pattern) for run in self.runs]) > SCANNED * self.rows:
-            counted = self._scan(partial, pairs, newest, expiry, self.rows + budget, member)
-            if counted is not None:
-                return counted
-        matches = np.empty(len(partial), np.int64)
-        entered = self.entries
-        view = self.view(pattern, member).between(newest, expiry)
-        work = kernels.count(partial, view.cells, view.links, view.runs, pairs, view.seen, budget, matches)
-        return Counted(matches, work, self.entries - entered)
-
-    def _scan(self, partial: Ints, pairs: Ints, newest: int, expiry: int, budget: int, member: int) -> Counted | None:
-        """Count without an index, and tell what probes would take with one; None if too many rows have common keys."""
-        blocks, rows, each = [], 0, 0.0
-        for run in self.runs:
-            near = [s for s in run.slices if s.expiry_of(member) >= newest and s.first_time <= expiry]
-            if near:
-                blocks += [(s.start, s.start + s.rows) for s in near]
-                living = sum([s.rows for s in near])
-                rows += living
-                each += 1.0 + living / buckets_for(expected_rows(run))
-        matches = np.empty(len(partial), np.int64)
-        seen = kernels.Seen(1 << member, self.windows[member].span, self.store.expiries(member))
-        spans = np.array(blocks, np.int64).reshape(-1, 2)
-        met = kernels.scan(partial, self.store.cells, spans, pairs, seen, budget, matches)
-        return Counted(matches, met + each * len(partial), SCANNED * rows) if met >= 0 else None
+        """How many stored rows a member's partial results match; see `Views.count`."""
+        return self._views.count(partial, pattern, pairs, newest, expiry, budget, member)
 
     def gather(self, name: str, rows: Ints) -> pa.Array:
         """Values of a column for stored rows."""
@@ -387,7 +276,7 @@ class Stem:
         rows = np.concatenate(living) if living else np.empty(0, np.int64)
         if self.length is not None:
             rows = rows[np.argsort(store.cells[rows, TIME], kind="stable")]
-        ids = self.ids(rows) if self.listeners else rows
+        ids = ids_at(self.slices, rows) if self.listeners else rows
         kept, order = store.cells[rows], store.arena.arrays["order"][rows] if store.counted else None
         expiries = [store.expiries(k)[rows] for k in store.counted]
         columns = {name: store.carried(name, rows, self.slices, self.version) for name in self.columns}
@@ -421,27 +310,6 @@ class Stem:
             part.stamp += 1
             self._run_of(part).stamp += 1
             self.version += 1
-
-    # Ids
-
-    def ids(self, rows: Ints) -> Ints:
-        """The ids of stored rows: (slice, position), whatever moves."""
-        by_start = sorted(self.slices, key=lambda s: s.start)
-        starts = np.array([s.start for s in by_start], np.int64)
-        numbers = np.array([s.number for s in by_start], np.int64)
-        at = np.searchsorted(starts, rows, side="right") - 1
-        return np.asarray(numbers[at] << SHIFT | rows - starts[at], np.int64)
-
-    def rows_of(self, ids: Ints) -> Ints:
-        """Where rows are now, by their ids; -1 where they were evicted. Good until the next build or eviction."""
-        by_number = sorted(self.slices, key=lambda s: s.number)
-        numbers = np.array([s.number for s in by_number], np.int64)
-        if not len(numbers):
-            return np.full(len(ids), -1, np.int64)
-        starts = np.array([s.start for s in by_number], np.int64)
-        slices = ids >> SHIFT
-        at = np.minimum(np.searchsorted(numbers, slices), len(numbers) - 1)
-        return np.where(numbers[at] == slices, starts[at] + (ids & (1 << SHIFT) - 1), -1)
 
     # Layouts
 
@@ -486,49 +354,3 @@ class Stem:
     def dump(self, part: Slice) -> bytes:
         """A slice as bytes, the same while it does not change."""
         return self.store.dump(part, self.slices, self.version)
-
-    def record(self) -> dict[str, Any]:
-        """What a stem needs beside its slices to go on, and to cost a probe what it would have: how slices are indexed
-        together, and how many buckets indexes have. The indexes themselves are rebuilt."""
-        return {
-            "counts": [self.numbers, self.dense, self.built, self.entries, self.hashes],
-            "slices": [[s.number, s.since, s.until] for s in self.slices],
-            "runs": [
-                {
-                    "layout": run.layout.record(),
-                    "rows": [run.expected, run.rows],
-                    "slices": [s.number for s in run.slices],
-                    "indexes": [[k, i.size, list(i.known.items())] for k, i in run.indexes.items()],
-                }
-                for run in self.runs
-            ],
-        }
-
-    def restore(self, record: Mapping[str, Any], contents: Sequence[bytes], *, layouts: bool) -> None:
-        """Take up the slices of an equal stem; with the layouts that they had, unless told otherwise."""
-        for (number, since, until), content in zip(record["slices"], contents, strict=True):
-            self._open(since, until)
-            self.slices[-1].number = number
-            cells, columns, order, expiries = self.store.undump(content)
-            self._append(self.slices[-1], cells, columns, np.arange(len(cells)), order, expiries)
-        self.numbers, self.dense, self.built, self.entries, self.hashes = record["counts"]
-        self.version += 1
-        kept = [Layout.of(run["layout"]) for run in record["runs"]]
-        if not layouts and any(layout != self.layout for layout in kept):
-            return
-        by_number = {s.number: s for s in self.slices}
-        self.runs = []
-        for run, layout in zip(record["runs"], kept, strict=True):
-            made = Run(layout, run["rows"][0], [by_number[n] for n in run["slices"]], rows=run["rows"][1])
-            for key, size, known in run["indexes"]:
-                pattern = None if key is None else tuple(key)
-                index = made.index(pattern or (), self.attributes)
-                index.size, index.known = size, dict(known)
-            self.runs.append(made)
-
-
-def ids_of(placed: Sequence[tuple[Slice, int, int]]) -> Ints:
-    """The ids of rows by slice, first position and number of rows."""
-    return np.concatenate(
-        [(s.number << SHIFT) + np.arange(at, at + n) for s, at, n in placed] or [np.empty(0, np.int64)]
-    )

@@ -1,8 +1,7 @@
 """Store: the stored rows of a stem, as arrays in one arena and pieces of Arrow where a column has no fixed width.
 
 Kernels see `cells` (time, members, keys) by arena row. Row windows have a column of expiries each, and the place of each
-row in the order of its source. A row's id is (slice, position) in one integer: it stays the same when a slice moves in
-the arena, and whoever must remember a stored row remembers its id.
+row in the order of its source.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ from thalweg.state.slice import Slice, Window
 
 Ints = NDArray[np.int64]
 Columns = Mapping[str, FixedValues | pa.Array]
-SHIFT = 32
-"""Bits of a position in a row id; the slice's number is above them."""
 
 
 class Store:

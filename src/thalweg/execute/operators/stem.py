@@ -22,7 +22,8 @@ from thalweg.execute.shape import Shape
 from thalweg.language.query import Column
 from thalweg.plan.layout import Pattern
 from thalweg.state.columns import take
-from thalweg.state.stem import Stem, StemView
+from thalweg.state.stem import Stem
+from thalweg.state.views import StemView
 
 Ints = NDArray[np.int64]
 TRUST = 1024

@@ -1,0 +1,59 @@
+"""Ids of stored rows: (slice, position) in one integer, the same however slices move in their arena.
+
+Whoever must remember a stored row remembers its id and listens to the stem. Ids change only where a stem writes its living
+rows together, and then it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.state.slice import Slice
+
+Ints = NDArray[np.int64]
+SHIFT = 32
+"""Bits of a position; the slice's number is above them."""
+
+
+class Listener(Protocol):
+    """Hears what happens to stored rows, by their ids."""
+
+    def built(self, ids: Ints) -> None: ...
+
+    def evicted(self, ids: Ints) -> None: ...
+
+    def renumbered(self, before: Ints, after: Ints) -> None:
+        """Rows were written together and have other ids now. Rows of the same slices that are not named are gone."""
+        ...
+
+
+def ids_at(slices: Sequence[Slice], rows: Ints) -> Ints:
+    """The ids of stored rows: (slice, position), whatever moves."""
+    by_start = sorted(slices, key=lambda s: s.start)
+    starts = np.array([s.start for s in by_start], np.int64)
+    numbers = np.array([s.number for s in by_start], np.int64)
+    at = np.searchsorted(starts, rows, side="right") - 1
+    return np.asarray(numbers[at] << SHIFT | rows - starts[at], np.int64)
+
+
+def rows_of(slices: Sequence[Slice], ids: Ints) -> Ints:
+    """Where rows are now, by their ids; -1 where they were evicted. Good until the next build or eviction."""
+    by_number = sorted(slices, key=lambda s: s.number)
+    numbers = np.array([s.number for s in by_number], np.int64)
+    if not len(numbers):
+        return np.full(len(ids), -1, np.int64)
+    starts = np.array([s.start for s in by_number], np.int64)
+    owners = ids >> SHIFT
+    at = np.minimum(np.searchsorted(numbers, owners), len(numbers) - 1)
+    return np.where(numbers[at] == owners, starts[at] + (ids & (1 << SHIFT) - 1), -1)
+
+
+def ids_of(placed: Sequence[tuple[Slice, int, int]]) -> Ints:
+    """The ids of rows by slice, first position and number of rows."""
+    return np.concatenate(
+        [(s.number << SHIFT) + np.arange(at, at + n) for s, at, n in placed] or [np.empty(0, np.int64)]
+    )
