@@ -28,6 +28,7 @@ bench: setup  ## benchmarks against other engines; results in benchmarks/*/resul
 	$(BIN)/python -m benchmarks.filters
 	$(BIN)/python -m benchmarks.joins
 	$(BIN)/python -m benchmarks.index
+	$(BIN)/python -m benchmarks.classes
 	$(BIN)/python -m benchmarks.shares
 	$(BIN)/python -m benchmarks.spark_joins
 

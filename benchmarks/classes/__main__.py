@@ -30,7 +30,9 @@ def markdown(found: list[Point]) -> list[str]:
         "",
         "Made by `python -m benchmarks.classes`: rows of a batch take 1 to 64 random routes through six predicates or six",
         "look-ups. *Python*: processor time of a batch less that of its operators, in microseconds. *Ratio*: that time",
-        "over the time with one class, the median of ratios within a round.",
+        "over the time with one class, the median of ratios within a round. With more than one class rows are sorted by",
+        "route, or before each round of predicates by the one they meet next, and a predicate may be called in every round;",
+        "beyond that the number of classes must not matter.",
     ]
     for kind in ("filters", "joins"):
         titles = " | ".join(f"{c} classes | ratio" if c > 1 else "1 class" for c in CLASSES)

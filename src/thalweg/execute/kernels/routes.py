@@ -53,18 +53,17 @@ def by_route(ids: Ids, routes: int) -> tuple[Ints, Ints]:
 def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -> tuple[Ints, Ints]:
     """Rows in the order of the operator that their route has at a place, and where each operator begins and ends; rows
     whose route has none there (-1) come last."""
-    ends = np.zeros(count + 2, np.int64)
+    ends, due = np.zeros(count + 2, np.int64), np.empty(rows.shape[0], np.int64)
     for k in range(rows.shape[0]):
         op = operators[ids[rows[k]], place]
-        ends[(op if op >= 0 else count) + 1] += 1
+        due[k] = op if op >= 0 else count
+        ends[due[k] + 1] += 1
     for op in range(count + 1):
         ends[op + 1] += ends[op]
     at, order = ends[:-1].copy(), np.empty(rows.shape[0], np.int64)
     for k in range(rows.shape[0]):
-        op = operators[ids[rows[k]], place]
-        op = op if op >= 0 else count
-        order[at[op]] = rows[k]
-        at[op] += 1
+        order[at[due[k]]] = rows[k]
+        at[due[k]] += 1
     return order, ends
 
 
