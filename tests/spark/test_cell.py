@@ -11,7 +11,9 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import Row
 from tests.spark import joinshapes
@@ -25,6 +27,7 @@ from thalweg.optimize import shares as sharing
 from thalweg.spark.cell import Cell
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.pack import PackTask
+from thalweg.spark.shared import MEMBERS
 from thalweg.state.store import read_ipc
 
 LATENESS = 3_000_000
@@ -65,34 +68,49 @@ class Cluster:
     stores: dict[int, Store] = field(default_factory=dict)
     results: list[tuple] = field(default_factory=list)
     reports: list[TaskReport] = field(default_factory=list)
+    packed: list[TaskReport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.shares, _ = sharing.for_query(self.query, self.cells)
         routed = replace(self.query, block=replace(self.query.block, filters=()))
-        self.task = CellTask(routed, self.policy, 1, self.shares, {}, uuid.uuid4().hex, self.folder, "q")
+        groups: dict[str, tuple[str, ...]] = {}
+        for alias, source in self.sources.items():
+            groups[source] = (*groups.get(source, ()), alias)
+        self.groups = {g[0]: g for g in groups.values()}
+        token = uuid.uuid4().hex
+        self.task = CellTask(routed, self.policy, 1, self.shares, {}, token, self.folder, "q", self.groups)
 
-    def pack(self, alias: str, table: pa.Table, parts: int = 2) -> list[Row]:
-        task = PackTask(self.query, alias, "us", self.shares, self.policy, 1, self.folder, "q")
-        for f in self.query.block.filters:  # what Spark does before packing
-            if f.input == alias and not f.functions:
-                table = table.filter(f.evaluate({c: table[c].combine_chunks() for c in f.columns}))
+    def pack(self, aliases: tuple[str, ...], table: pa.Table, parts: int = 2) -> list[Row]:
+        """What Spark does before packing, and packing."""
+        masks = np.zeros(len(table), np.int64)
+        for k, alias in enumerate(aliases):
+            holds = pa.array(np.ones(len(table), bool))
+            for f in self.query.block.filters:
+                if f.input == alias and not f.functions:
+                    judged = f.evaluate({c: table[c].combine_chunks() for c in f.columns})
+                    holds = pc.and_(holds, pc.fill_null(judged, False))
+            masks |= holds.to_numpy(zero_copy_only=False).astype(np.int64) << k
+        table = table.append_column(MEMBERS, pa.array(masks)).filter(pa.array(masks > 0))
+        task = PackTask(self.query, aliases, "us", self.shares, self.policy, 1, self.folder, "q")
         size = max(len(table) // parts, 1)
         rows = []
         for n, start in enumerate(range(0, len(table), size)):
             for packed in task.run(iter(table.slice(start, size).combine_chunks().to_batches())):
                 rows += [Row(**(r | {"part": n})) for r in packed.to_pylist() if r["stats"] is None]
+                told = [TaskReport.of(json.loads(r["stats"])) for r in packed.to_pylist() if r["stats"] is not None]
+                self.packed += told
         return rows
 
     def start(self, tables: dict[str, pa.Table]) -> None:
         for alias, table in tables.items():
-            for row in self.pack(alias, table):
+            for row in self.pack((alias,), table):
                 if row.blob is not None:
                     Cell(self.task, self.stores.setdefault(row.key, Store())).keep_table(row)
 
     def batch(self, streams: dict[str, pa.Table]) -> None:
         if self.draw.random() < 0.3:  # restarted, or in a new worker
             self.task = replace(self.task, token=uuid.uuid4().hex)
-        rows = [r for alias, source in self.sources.items() for r in self.pack(alias, streams[source])]
+        rows = [r for g in self.groups.values() for r in self.pack(g, streams[self.sources[g[0]]])]
         for key in {r.key for r in rows}:
             store = self.stores.setdefault(key, Store())
             own, before = [r for r in rows if r.key == key], Store(store.parts)
@@ -150,6 +168,17 @@ def test_cells_give_duckdbs_answer_through_replays_and_moves(name, cells, tmp_pa
     assert sorted(got) == sorted(answer)
     assert {r.loaded for r in made.reports} >= {"new", "state"}
     assert sum(i.late for r in made.reports for i in r.inputs) == 0
+
+
+@pytest.mark.parametrize("cells", [2, 5])
+def test_a_stream_joined_with_itself_is_sent_once_to_each_cell(cells, tmp_path):
+    """a.k and b.j decide about the cell: a row goes to at most two, and its copies for both inputs are one."""
+    made = run("a stream with itself", cells, "written", tmp_path)
+    assert len(made.packed) == 11, "one source, two tasks a batch"
+    sent = sum(sum(r.sent) for r in made.packed)
+    apart = sum(i.rows_out for r in made.packed for i in r.inputs)
+    assert sent < apart
+    assert all(i.rows_in <= 40 for r in made.packed for i in r.inputs)
 
 
 def test_a_changed_query_is_refused_by_name(tmp_path):

@@ -157,6 +157,31 @@ def test_streaming(spark, folder, tmp_path, name, cells, policy):
     assert tw.query(f"{name} {cells}").stats()["late"].max() == 0
 
 
+@pytest.mark.parametrize("cells", [1, 2, 5])
+def test_a_stream_joined_with_itself_is_read_once(spark, tmp_path, cells):
+    """Both inputs have predicates of their own, in SQL and in Python, and other join keys."""
+    joinshapes.write(tmp_path / "in")
+    text = """SELECT a.id x, b.id y FROM s1 [RANGE 2 SECONDS] a, s1 [RANGE 3 SECONDS] b
+              WHERE a.k = b.j AND a.v < 15 AND odd(b.v)"""
+    df = tw.sql(text, cells=cells, name="itself", odd=joinshapes.odd, s1=asked_stream(spark, tmp_path / "in" / "s1"))
+    writer = df.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "check"))
+    query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
+    assert query.awaitTermination(240)
+    assert sum(p["numInputRows"] for p in query.recentProgress) == 401
+    assert all(len(p["sources"]) == 1 for p in query.recentProgress)
+    within = "epoch_ms(greatest(a.ts, b.ts)) - epoch_ms({}.ts) <= {}"
+    theirs = f"""SELECT a.id, b.id FROM s1 a, s1 b WHERE a.k = b.j AND a.v < 15 AND b.v::INT % 2 = 1
+                 AND {within.format("a", 2000)} AND {within.format("b", 3000)}"""
+    found = values(spark.read.schema(df.schema).parquet(str(tmp_path / "out")))
+    assert found == joinshapes.answer(joinshapes.Shape(text, theirs, ("s1",)))
+    assert found
+
+
+def asked_stream(spark, folder):
+    df = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(folder))
+    return tw.stream(df, time="ts", lateness=LATENESS)
+
+
 def test_layouts_follow_the_probes_and_survive_a_restart(spark, tmp_path):
     """Enough tuples for layouts to be chosen; the second half is read by a new query from the checkpoint of the first."""
     files, count = 4, 4_000

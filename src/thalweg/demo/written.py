@@ -20,7 +20,7 @@ from thalweg.language.bind import bind
 from thalweg.language.query import Source
 from thalweg.optimize import shares as sharing
 from thalweg.spark.celltask import CellTask
-from thalweg.spark.pack import split
+from thalweg.spark.shared import Member, split
 from thalweg.state.store import write_ipc
 from thalweg.state.times import Clock, tick_of
 
@@ -49,7 +49,7 @@ def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "wri
             newest[alias] = int(clock.read(whole["ts"].combine_chunks())[0].max())
             parts: list[list[pa.RecordBatch]] = [[] for _ in engines]
             for piece in _judged(alias, whole).select(shape.read(shape.number[alias])).combine_chunks().to_batches():
-                for cell, part in split(piece, Placing(shape, alias, shares)):
+                for cell, part in split(piece, [Member(alias, Placing(shape, alias, shares), None)]):
                     parts[cell].append(part)
             for cell, own in enumerate(parts):
                 if own:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from thalweg.errors import CheckpointError
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.obey import obey
 from thalweg.spark.pack import NOTHING
+from thalweg.spark.shared import by_input
 from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number
 from thalweg.state.store import read_ipc, write_ipc
@@ -89,7 +90,7 @@ class Cell:
         events = obey(warm.engine, self.task.control, self.task.key, self.task.policy) if self.task.control else []
         clock.lap("load")
         results = Results()
-        tables, newest = arrivals(arrived)
+        tables, newest = arrivals(arrived, self.task.shared)
         warm.engine.take_batch(tables, newest=newest, into=results.add)
         clock.lap("join")
         written = self._save(warm)
@@ -194,15 +195,17 @@ class Results:
             yield write_ipc(pa.Table.from_batches(held))
 
 
-def arrivals(rows: Iterable[Row]) -> tuple[dict[str, pa.Table], dict[str, int]]:
+def arrivals(rows: Iterable[Row], shared: Mapping[str, Sequence[str]]) -> tuple[dict[str, pa.Table], dict[str, int]]:
     """The tables that came, by input, and the newest time of each stream, in ticks."""
     tables: dict[str, list[pa.Table]] = {}
     newest: dict[str, int] = {}
     for row in rows:
         if row.newest != NOTHING:
-            newest[row.input] = max(newest.get(row.input, NOTHING), row.newest)
+            for alias in shared.get(row.input, (row.input,)):
+                newest[alias] = max(newest.get(alias, NOTHING), row.newest)
         if row.blob is not None:
-            tables.setdefault(row.input, []).append(read_ipc(row.blob))
+            for alias, table in by_input(row.input, read_ipc(row.blob), shared):
+                tables.setdefault(alias, []).append(table)
     return {alias: pa.concat_tables(parts) for alias, parts in tables.items()}, newest
 
 
@@ -218,7 +221,7 @@ def batch_cell(task: CellTask) -> Any:
         arrived = [Row(**r) for r in table.to_pylist()]
         clock.lap("receive")
         engine, results = task.engine(), Results()
-        tables, _ = arrivals(sorted(arrived, key=lambda r: (r.input, r.part)))
+        tables, _ = arrivals(sorted(arrived, key=lambda r: (r.input, r.part)), task.shared)
         streams = {f.name for f in engine.sources.streams}
         for alias in tables.keys() - streams:
             engine.push(alias, tables.pop(alias))

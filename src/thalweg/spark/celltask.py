@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from thalweg.engine.engine import Engine
 from thalweg.language.query import Query
 from thalweg.plan.shares import Shares
+from thalweg.spark.shared import by_input
 from thalweg.state.store import read_ipc
 
 
@@ -28,6 +29,8 @@ class CellTask:
     control: str = ""
     """Where orders from the driver are found, and under what name."""
     key: str = ""
+    shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Inputs that travel together, by the name under which their rows come (`shared.py`)."""
     index: str = "hash"
     """A layout that stays, or an index tuner by name."""
 
@@ -35,8 +38,8 @@ class CellTask:
         """A fresh engine with the tables in these blobs; a table without any is empty."""
         empty = {i.alias: i.spec.schema.empty_table() for i in self.query.inputs if not i.is_stream}
         parts: dict[str, list[pa.Table]] = {}
-        for alias, content in blobs:
-            parts.setdefault(alias, []).append(read_ipc(content))
+        for alias, table in (pair for name, blob in blobs for pair in by_input(name, read_ipc(blob), self.shared)):
+            parts.setdefault(alias, []).append(table)
         tables = empty | {alias: pa.concat_tables(own) for alias, own in parts.items()}
         return Engine(
             self.query,

@@ -1,4 +1,4 @@
-"""Pack: the rows of one input, filtered, placed and put into one Arrow blob for each cell.
+"""Pack: the rows of one source, filtered, placed and put into one Arrow blob for each cell.
 
 So the shuffle and the stateful operator handle a few blobs instead of rows. Every task sends each cell, even one that
 gets no rows, the newest time it saw, so that all cells run in every batch and agree on the watermark.
@@ -6,13 +6,11 @@ gets no rows, the newest time it saw, so that all cells run in every batch and a
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg import optimize
@@ -29,6 +27,7 @@ from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.obey import ignored, pinned
 from thalweg.spark.settle import settle
+from thalweg.spark.shared import MEMBERS, Member, split
 from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number, partition
 from thalweg.state.store import write_ipc
@@ -50,10 +49,10 @@ _learned: dict[str, dict[str, Any]] = {}
 
 @dataclass(frozen=True)
 class PackTask:
-    """Packs one input."""
+    """Packs one source, for all inputs that read it. The first of them gives what is packed its name."""
 
     query: Query
-    alias: str
+    aliases: tuple[str, ...]
     tick: str
     shares: Shares
     policy: str
@@ -65,67 +64,50 @@ class PackTask:
     def run(self, batches: Batches) -> Batches:
         watch = Stopwatch()
         shape = Shape(self.query, prefiltered=True, leave=True)
-        i = shape.number[self.alias]
-        spec = shape.query.inputs[i].spec
+        numbers = [shape.number[alias] for alias in self.aliases]
+        spec = shape.query.inputs[numbers[0]].spec
         clock = Clock(spec, self.tick) if spec.time is not None else None
-        placing = Placing(shape, self.alias, self.shares)
-        columns = shape.read(i)
-        sieve = self._sieve(shape, i)
+        members = [Member(a, Placing(shape, a, self.shares), self._sieve(shape, a)) for a in self.aliases]
+        columns = list(dict.fromkeys(c for i in numbers for c in shape.read(i)))
+        columns += [MEMBERS] if len(members) > 1 else []
         cells: list[list[pa.RecordBatch]] = [[] for _ in range(self.shares.cells)]
-        newest, rows = NOTHING, 0
+        newest = NOTHING
         for batch in batches:
             watch.lap("source")
             if not batch.num_rows:
                 continue
-            rows += batch.num_rows
             batch = batch.select(columns)
             if clock is not None:
                 times, valid = clock.read(batch.column(str(spec.time)))
                 known = times if valid is None else times[valid]
                 newest = max(newest, int(known.max())) if len(known) else newest
-            if sieve is not None:
-                batch = sieve.feed(batch)
-            for cell, part in split(batch, placing):
+            for cell, part in split(batch, members):
                 cells[cell].append(part)
             watch.lap("pack")
         watch.lap("source")
-        if not rows:
+        if not any(m.came for m in members):
             return
-        if sieve is not None and not sieve.frozen:
-            _learned[self._key] = learned.record(sieve.policy)
-        yield self._packed(cells, newest, self._report(sieve, placing, cells, rows), watch)
+        for m in members:
+            if m.sieve is not None and not m.sieve.frozen:
+                _learned[self._key(m.alias)] = learned.record(m.sieve.policy)
+        yield self._packed(cells, newest, _report(members, cells), watch)
 
-    def _report(
-        self, sieve: FilterCell | None, placing: Placing, cells: list[list[pa.RecordBatch]], rows: int
-    ) -> TaskReport:
-        sent = tuple(sum(b.num_rows for b in c) for c in cells)
-        own = of_filters(sieve, self.alias) if sieve is not None else InputReport(self.alias)
-        return TaskReport(
-            "pack",
-            batch_number(),
-            partition(),
-            (replace(own, rows_in=rows, rows_out=sum(sent)),),
-            events=tuple(sieve.events) if sieve is not None else (),
-            sent=sent,
-            heavy=tuple(HeavyReport.of(h) for h in placing.heavy()),
-        )
+    def _key(self, alias: str) -> str:
+        return f"{self.query.text}-{alias}-{self.policy}"
 
-    @property
-    def _key(self) -> str:
-        return f"{self.query.text}-{self.alias}-{self.policy}"
-
-    def _sieve(self, shape: Shape, i: int) -> FilterCell | None:
-        """The input's own predicates, where they may come before its window."""
+    def _sieve(self, shape: Shape, alias: str) -> FilterCell | None:
+        """An input's own predicates, where they may come before its window."""
+        i = shape.number[alias]
         judges = shape.filters[i]
         if not judges or shape.query.inputs[i].window.ordered:
             return None
-        pipeline = Pipeline(self.alias, tuple(Operator(j.name) for j in judges))
+        pipeline = Pipeline(alias, tuple(Operator(j.name) for j in judges))
         policy = optimize.make(self.policy, pipeline, self.seed)
         orders, problem = Control(self.control, self.key).orders()
         frozen = None
-        if orders.frozen and self.alias in orders.filters:
-            frozen, problem = pinned(orders.filters[self.alias], pipeline)
-        prior = _learned.get(self._key)
+        if orders.frozen and alias in orders.filters:
+            frozen, problem = pinned(orders.filters[alias], pipeline)
+        prior = _learned.get(self._key(alias))
         events = learned.take_up(policy, prior) if prior is not None else []
         events += ignored(problem, self.policy)
         return FilterCell(pipeline, judges, policy, frozen=frozen, events=events)
@@ -136,35 +118,30 @@ class PackTask:
         lines: list[tuple[Any, ...]] = []
         for key, parts in zip(cell_keys(self.shares.cells), cells, strict=True):
             content = write_ipc(pa.Table.from_batches(parts)) if parts else None
-            lines.append((key, self.alias, partition(), sum(b.num_rows for b in parts), newest, content, None))
+            lines.append((key, self.aliases[0], partition(), sum(b.num_rows for b in parts), newest, content, None))
         watch.lap("pack")
         told = json.dumps(replace(report, timing=watch.timing()).record())
-        lines.append((0, self.alias, partition(), 0, newest, None, told))
+        lines.append((0, self.aliases[0], partition(), 0, newest, None, told))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*lines, strict=True), PACKED, strict=True)],
             schema=PACKED,
         )
 
 
-def split(batch: pa.RecordBatch, placing: Placing) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a batch by cell; rows that go to several cells come several times."""
-    base, kept = placing.base(batch)
-    if kept is not None and not kept.all():
-        rows = np.flatnonzero(kept)
-        batch, base = batch.take(pa.array(rows)), base[rows]
-    if not batch.num_rows:
-        return
-    if (base == base[0]).all():
-        groups = [(int(base[0]), batch)]
-    else:
-        order = np.argsort(base, kind="stable")
-        cuts = np.flatnonzero(np.diff(base[order])) + 1
-        sorted_batch = batch.take(pa.array(order))
-        starts = [0, *cuts.tolist(), batch.num_rows]
-        groups = [(int(base[order[a]]), sorted_batch.slice(a, b - a)) for a, b in itertools.pairwise(starts)]
-    for cell, part in groups:
-        for offset in placing.offsets.tolist():
-            yield cell + offset, part
+def _report(members: Sequence[Member], cells: list[list[pa.RecordBatch]]) -> TaskReport:
+    inputs = []
+    for m in members:
+        own = of_filters(m.sieve, m.alias) if m.sieve is not None else InputReport(m.alias)
+        inputs.append(replace(own, rows_in=m.came, rows_out=m.sent))
+    return TaskReport(
+        "pack",
+        batch_number(),
+        partition(),
+        tuple(inputs),
+        events=tuple(e for m in members if m.sieve is not None for e in m.sieve.events),
+        sent=tuple(sum(b.num_rows for b in c) for c in cells),
+        heavy=tuple(HeavyReport.of(h) for m in members for h in m.placing.heavy()),
+    )
 
 
 def packer(task: PackTask) -> Callable[[Batches], Batches]:

@@ -38,6 +38,7 @@ from thalweg.spark.control import CONF, Control, default_folder
 from thalweg.spark.lookup import BLOBS_DDL, LookupTask, looker, wrapper
 from thalweg.spark.pack import PACKED_DDL, PackTask, packer
 from thalweg.spark.processor import OUT_DDL, CellProcessor
+from thalweg.spark.shared import MEMBERS
 from thalweg.spark.unpack import unpack
 from thalweg.state.times import tick_of
 
@@ -58,12 +59,17 @@ def sql(
     layout_and_tuner(index)
     query = bind(text, {n: _source(n, f) for n, f in frames.items()}, functions)
     used = {i.alias: frames[i.source] for i in query.inputs}
-    # Every input by its own name: the two sides of a self-join have other cells.
+    groups: dict[str, tuple[str, ...]] = {}
+    for i in query.inputs:
+        groups[i.source] = (*groups.get(i.source, ()), i.alias)
+    # Every input by its own name: the two sides of a self-join belong to different cells.
     named = tuple(replace(i, source=i.alias) for i in query.inputs)
     query = replace(query, block=replace(query.block, inputs=named))
     spark = next(iter(used.values())).df.sparkSession
     streaming = any(f.df.isStreaming for f in used.values())
-    build = _Build(query, used, spark, streaming, policy, cells, name or _named(query), seed or 0, index)
+    build = _Build(
+        query, used, spark, streaming, policy, cells, name or _named(query), seed or 0, index, list(groups.values())
+    )
     return build.lookup() if streaming and len(query.streams) == 1 else build.join()
 
 
@@ -123,10 +129,12 @@ class _Build:
 
     def __init__(
         self, query: Query, frames: Mapping[str, StreamInput | TableInput], spark: SparkSession, streaming: bool,
-        policy: str, cells: int | None, name: str, seed: int, index: str,
+        policy: str, cells: int | None, name: str, seed: int, index: str, groups: Sequence[tuple[str, ...]],
     ) -> None:  # fmt: skip
         self.query, self.frames, self.spark, self.streaming = query, frames, spark, streaming
         self.policy, self.name, self.seed, self.index = policy, name, seed, index
+        self.groups = groups
+        """Inputs that read the same source."""
         self.token = uuid.uuid4().hex
         self.shape = Shape(query, prefiltered=True, leave=True)
         self.partitions = int(spark.conf.get(PARTITIONS, "200") or 200)
@@ -162,6 +170,22 @@ class _Build:
         columns = self.shape.read(self.shape.number[alias])
         return df.select(*[F.col(f"`{c}`") for c in columns] or [F.lit(True).alias("row")])
 
+    def _prepared_together(self, aliases: Sequence[str]) -> DataFrame:
+        """A source that several inputs read, once, with a bit for each input whose plain SQL conjuncts hold."""
+        df: DataFrame = self.frames[aliases[0]].df
+        # A struct for each input, so that `alias.column` in a predicate means what it says.
+        rows = df.select(*[F.struct(*[F.col(f"`{c}`") for c in df.columns]).alias(a) for a in aliases])
+        members = F.lit(0)
+        for k, alias in enumerate(aliases):
+            holds = F.lit(True)
+            for f in self.query.block.filters:
+                if f.input == alias and not f.functions and not self.query.input(alias).window.ordered:
+                    holds = holds & F.expr(f.text)
+            members = members + F.when(holds, F.lit(1 << k)).otherwise(F.lit(0))
+        columns = dict.fromkeys(c for a in aliases for c in self.shape.read(self.shape.number[a]))
+        read = [F.col(aliases[0]).getField(c).alias(c) for c in columns]
+        return rows.select(*read, members.cast("long").alias(MEMBERS)).where(F.col(MEMBERS) != 0)
+
     def _cell_query(self) -> Query:
         """The query without the filters that packing has applied."""
         done = {i.alias for i in self.query.inputs if not i.window.ordered}
@@ -173,7 +197,7 @@ class _Build:
     def join(self) -> DataFrame:
         routed = self._cell_query()
         entry = self._register(routed, cells=True)
-        sent = [i.alias for i in self.query.inputs if i.is_stream or not self.streaming]
+        sent = [g for g in self.groups if self.query.input(g[0]).is_stream or not self.streaming]
         grouped = self._observed(self._packed(sent), "pack", entry).groupBy("key")
         idle = {a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None}
         task = self._cell_task(routed, self.shares, idle)
@@ -186,17 +210,18 @@ class _Build:
         flat = self._flat()
         return self._selected(results.mapInArrow(unpack(to_arrow_schema(flat, timezone="UTC")), flat))
 
-    def _packed(self, aliases: Sequence[str]) -> DataFrame:
-        """The rows of these inputs, filtered and cut into one blob for each cell."""
+    def _packed(self, groups: Sequence[tuple[str, ...]]) -> DataFrame:
+        """The rows of these sources, filtered and cut into one blob for each cell."""
         packs = []
-        for alias in aliases:
-            pack = PackTask(self.query, alias, self.tick, self.shares, self.policy, self.seed, self.control, self.key)
-            packs.append(self._prepared(alias).mapInArrow(packer(pack), PACKED_DDL))
+        for group in groups:
+            pack = PackTask(self.query, group, self.tick, self.shares, self.policy, self.seed, self.control, self.key)
+            rows = self._prepared(group[0]) if len(group) == 1 else self._prepared_together(group)
+            packs.append(rows.mapInArrow(packer(pack), PACKED_DDL))
         return reduce(DataFrame.unionByName, packs)
 
     def _tables(self) -> GroupedData | None:
         """Tables of a streaming join, as the cells' initial state: Spark reads them when the first batch runs."""
-        tables = [i.alias for i in self.query.inputs if not i.is_stream]
+        tables = [g for g in self.groups if not self.query.input(g[0]).is_stream]
         if not tables:
             return None
         return self._packed(tables).where("blob IS NOT NULL").drop("stats").groupBy("key")
@@ -222,7 +247,10 @@ class _Build:
         return self._selected(self._observed(rows.mapInArrow(looker(task), out), "cell", entry))
 
     def _cell_task(self, query: Query, shares: Shares, idle: Mapping[str, int]) -> CellTask:
-        return CellTask(query, self.policy, self.seed, shares, idle, self.token, self.control, self.key, self.index)
+        shared = {g[0]: g for g in self.groups}
+        return CellTask(
+            query, self.policy, self.seed, shares, idle, self.token, self.control, self.key, shared, self.index
+        )
 
     def _register(self, routed: Query, *, cells: bool) -> Entry:
         """Put the query on the board; `routed` is what the cells see of it."""

@@ -89,11 +89,11 @@ class JoinHandle:
     def filters(self) -> pd.DataFrame:
         """One row for each packing task and Python predicate of its input."""
         rows = []
-        for number, r in enumerate(p for p in self._reports("pack") if p.inputs[0].operators):
-            (i,) = r.inputs
+        packs = ((r.batch, i) for r in self._reports("pack") for i in r.inputs if i.operators)
+        for number, (batch, i) in enumerate(packs):
             for o in i.operators:
                 rows.append(
-                    (r.batch, number, i.alias, o.name, i.rows_in, o.calls, o.extra, o.rows_out, o.seconds, _route(i))
+                    (batch, number, i.alias, o.name, i.rows_in, o.calls, o.extra, o.rows_out, o.seconds, _route(i))
                 )
         return pd.DataFrame(rows, columns=FILTER_COLUMNS)
 
