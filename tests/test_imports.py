@@ -7,6 +7,7 @@ pyspark blocked.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -160,3 +161,14 @@ def test_the_rule_about_pyspark_can_be_broken(source: str) -> None:
 )
 def test_the_rule_about_the_order_can_be_broken(room: str, source: str, found: set[str]) -> None:
     assert against_the_order(room, source, f"thalweg.{room}") == found
+
+
+def test_the_map_names_every_folder_and_only_files_that_exist() -> None:
+    text = (ROOT / "README.md").read_text()
+    for folder in sorted(p.name for p in ROOT.iterdir() if (p / "__init__.py").exists()):
+        assert f"| `{folder}/` |" in text, f"the map does not show {folder}/"
+    for path in re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", text):
+        assert (ROOT / path).exists(), f"the map leads to {path}, which is not there"
+    for folder, files in re.findall(r"\| `([a-z]+/)` \| (.*) \|", text):
+        for name in re.findall(r"`([a-z_]+\.py)`", files):
+            assert (ROOT / folder / name).exists(), f"the map puts {name} into {folder}"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from thalweg.relate.delta import FOREVER, Closings, Deltas
+from thalweg.contract.relation import FOREVER, Closings, Deltas
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("id", pa.int64())])
 Row = tuple[int, int, int]

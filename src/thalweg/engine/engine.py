@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from thalweg.contract.monitor import MakeMonitor
+from thalweg.contract.relation import DeltaSink
 from thalweg.contract.scheduler import Scheduler
 from thalweg.engine import schedule, snapshot
 from thalweg.engine.flow import Flow, MakePolicy
@@ -40,7 +41,6 @@ from thalweg.optimize import schedules
 from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
 from thalweg.plan.reason import Fact
-from thalweg.relate.delta import DeltaSink
 from thalweg.state.slice import ALWAYS
 from thalweg.state.stem import SLICE_ROWS
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.relation import DeltaSink
 from thalweg.contract.visits import Visits
 from thalweg.engine import calibrate
 from thalweg.engine.dispatch import Dispatch, Sending
@@ -30,7 +31,6 @@ from thalweg.execute.meter import Meter
 from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Pipeline
-from thalweg.relate.delta import DeltaSink
 from thalweg.state.slice import ALWAYS, FOREVER
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.relation import FOREVER, Closings, Deltas, DeltaSink
 from thalweg.engine.piece import Piece
 from thalweg.engine.stage import Stage
 from thalweg.execute.shape import Shape
-from thalweg.relate.delta import FOREVER, Closings, Deltas, DeltaSink
 from thalweg.state.kernels.layout import ALWAYS, EXPIRY, NEWEST
 
 Ints = NDArray[np.int64]
