@@ -18,7 +18,7 @@ import typer
 from benchmarks.joins.thalweg_runs import BATCH, query_of
 from benchmarks.joins.workloads import j
 from thalweg import Engine
-from thalweg.relate.delta import Closings, Deltas
+from thalweg.contract.relation import Closings, Deltas
 
 RACE = """
 import time

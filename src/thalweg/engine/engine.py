@@ -83,7 +83,7 @@ class Engine:
     scheduler
         Whose rows go first where `take_batch` brings several inputs.
     deltas
-        Takes every result with its lifetime (`relate/delta.py`), beside the plain results.
+        Takes every result with its lifetime (`contract/relation.py`), beside the plain results.
     """
 
     def __init__(
