@@ -14,7 +14,7 @@ def run():
 
 print(run(), "rows")
 query = tw.query("pinned")
-print("learned:", query.plan().route.named(["most", "few"]))
+print("learned:", " → ".join(query.plan().route()))
 query.freeze(["most", "few"])
 print(run(), "rows, as pinned:", query.stats().tail(1).route.item())
 query.thaw()

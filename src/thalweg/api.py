@@ -36,8 +36,8 @@ def where(
         `tw.pred(function, "column", ...)`, bare functions whose parameters are named like columns, SQL text, or
         Columns.
     policy
-        "auto" (default), "written", "agreedy", "sweep", "independent", "localswaps", "lottery", "chaos", or a
-        registered one.
+        "auto" (default), "written", "agreedy", "sweep", "independent", "localswaps", "lottery", "cbr", "mesh", "chaos",
+        or a registered one.
     name
         Name for `tw.query(name)`; by default made of the predicates' names.
     seed
@@ -60,9 +60,9 @@ def sql(
     ----------
     text
         `SELECT ... FROM s1 [RANGE 10 SECONDS] AS a, s2 b [ROWS 1000], t WHERE ...`. A result appears once, with the
-        newest time of its tuples, if every other tuple is in its own window at that time.
+        newest time of its rows, if every other row is in its own window at that time.
     policy
-        Who chooses the probe orders: "auto", "written", "agreedy", "lottery" or "chaos".
+        Who chooses the probe orders, by the same names as for `where`.
     cells
         Into how many parts the key space is cut; by default as many as there are cores.
     name
@@ -70,7 +70,7 @@ def sql(
     seed
         Makes sampling repeatable.
     index
-        How the stored tuples are indexed: "hash" (an index for each access pattern), "bits" (one bit-address index of
+        How the stored rows are indexed: "hash" (an index for each access pattern), "bits" (one bit-address index of
         equal shares: a fifth of the memory, more work), or a tuner that lets layouts follow the probes, such as "amri".
     inputs
         By the names used in FROM: streams (`tw.stream(df, time=..., lateness=...)`, or a streaming DataFrame with a
@@ -88,10 +88,9 @@ def stream(
 ) -> StreamInput:
     """A DataFrame as a stream of `tw.sql`.
 
-    `time` is its time column; tuples may come up to `lateness` behind the newest one seen, later ones are counted and
-    left out. With `idle`, a stream that falls silent stops holding back the others' eviction once they are so far ahead
-    in time. `rate` declares how many rows come per second: cells are cut so that few rows are copied, and rows of fast
-    inputs cost more to copy.
+    `time` is its time column. Rows may come up to `lateness` behind the newest one seen; later ones are counted and left
+    out. Once the other streams are further ahead than `idle`, a silent stream no longer keeps their old rows in state.
+    `rate` declares how many rows come per second: the join is cut so that few rows are copied to several cells.
     """
     if rate is not None and not rate > 0:
         raise DefinitionError(f"a rate of {rate} rows per second", hint="a rate is more than zero")
@@ -105,7 +104,7 @@ def table(df: DataFrame) -> TableInput:
 
 
 def metrics(port: int = 9108, address: str = "127.0.0.1") -> Any:
-    """Serve rates, routes, work and state of all named queries at /metrics for Prometheus, until `close()` is called.
+    """Serve the rows, routes, work and state of all named queries to Prometheus at /metrics, until you call `close()`.
 
     Needs the extra `thalweg[metrics]`.
     """

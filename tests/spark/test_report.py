@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 import thalweg as tw
+from thalweg.watch import explain
 from thalweg.watch.panel import panel
-from thalweg.watch.panel import state as panel_state
 
 
 @pytest.fixture(scope="module")
@@ -83,34 +83,34 @@ def test_the_numbers_are_those_of_the_board(pages):
 
 def test_a_join_draws_its_routes_from_the_newest_batch(pages):
     handle = tw.query("join report")
-    flows = handle.flows()
-    first = flows[flows.input == "a"]
-    assert first.operator.tolist() == ["whole(a.id)", "known(a.k)", "b"]
-    assert first.came.tolist() == [3000] * 3
-    assert flows[flows.input == "b"].operator.tolist() == ["a"]
+    view = handle.view()
+    routes = [r for path in view.input("a").paths for r in path.routes]
+    assert [name for r in routes for name in r.order] == ["whole(a.id)", "known(a.k)", "b"]
+    assert [came for r in routes for came, _ in r.flow] == [3000] * 3
+    assert [r.order for path in view.input("b").paths for r in path.routes] == [("a",)]
     page = pages["join report"].read_text()
-    assert "tuples of a [RANGE 30 s] in the newest batch" in page
+    assert "rows of a [RANGE 30 s] in the newest batch" in page
     assert "place of each predicate of a in the order" in page
-    assert data(page)["facts"]["calls"] == handle.filters().calls.sum() == handle.summary().calls >= 12_000 * 2
-    assert data(page)["facts"]["stored"] == handle.summary().stored
+    assert data(page)["facts"]["calls"] == handle.filters().calls.sum() == view.calls >= 12_000 * 2
+    assert data(page)["facts"]["stored"] == view.stored
 
 
 @pytest.mark.parametrize("name", ["filter & report", "join report"])
 def test_the_live_view_tells_the_same(pages, name):
     handle = tw.query(name)
-    summary = handle.summary()
+    view = handle.view()
     console = Console(record=True, width=140, file=StringIO())
-    console.print(panel(handle, "over", note="note  here"))
+    console.print(panel(view, "over", note="note  here"))
     shown = console.export_text()
     assert "12,000" in shown
     assert "note  here" in shown
     if name == "join report":
-        assert panel_state(summary) in shown
-        assert f"{summary.results:,}" in shown
-        assert f"{summary.inputs[0].filters.predicates[0].calls:,}" in shown
+        assert explain.state(view) in shown
+        assert f"{view.rows_out:,}" in shown
+        assert f"{view.inputs[0].filters.operators[0].calls:,}" in shown
     else:
-        assert f"{summary.predicates[0].calls:,}" in shown
-        assert f"{summary.saved_against_spark:.0%} against Spark's chain" in shown
+        assert f"{view.inputs[0].filters.operators[0].calls:,}" in shown
+        assert f"{view.saved_against_spark:.0%} against Spark's chain" in shown
         assert handle.events().after.iloc[-1] in shown
 
 
@@ -171,9 +171,9 @@ def test_metrics_tell_the_same(pages):
     assert f'thalweg_predicate_calls_total{{predicate="late",query="filter & report"}} {float(late)}' in text
     assert 'thalweg_rows_out_total{query="join report"} 12000.0' in text
     told = dict(re.findall(r'^thalweg_(\w+\{.*query="join report".*\}) (\S+)$', text, re.M))
-    join = tw.query("join report").summary()
-    assert float(told['rows_in_total{query="join report"}']) == sum(i.read for i in join.streams)
-    for judged in (p for f in join.filters for p in f.predicates):
+    join = tw.query("join report").view()
+    assert float(told['rows_in_total{query="join report"}']) == sum(i.rows_in for i in join.streams)
+    for judged in join.judged:
         key = f'predicate_calls_total{{predicate="{judged.name}",query="join report"}}'
         assert float(told[key]) == judged.calls > 0
     routes = {k: float(v) for k, v in told.items() if k.startswith('route_share{input="a"')}

@@ -232,8 +232,8 @@ def test_layouts_follow_the_probes_and_survive_a_restart(spark, tmp_path):
     assert not [line for line in second[second.kind == "index"].before if "equal bits" in line]
     assert _tunings(after) >= _tunings(before) > 0
     for text in (before, after):
-        assert re.search(r"index of r  .* bits   [\d.,e+]+ candidates and [\d.,e+]+ buckets for a match, \d+ kB", text)
-        assert re.search(r"asked by    ⟨.*⟩ \d+%", text)
+        assert re.search(r"index of r  .* bits   [\d.,e+]+ candidates and [\d.,e+]+ buckets per match, \d+ kB", text)
+        assert re.search(r"asked for   ⟨.*⟩ \d+%", text)
         assert re.search(r"would cost  best now \(.* bits\) [\d.]+ times as much, equal shares .* no index ", text)
 
 

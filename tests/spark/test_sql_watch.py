@@ -50,13 +50,21 @@ def test_freeze_pins_orders_and_thaw_gives_them_back(spark, tmp_path):
     assert len(query.stats().query("input == 'b'").route.unique()) > 0
     with pytest.raises(tw.DefinitionError, match="no 'd'"):
         query.freeze({"b": ["a", "d"]})
+    with pytest.raises(tw.DefinitionError, match="an order for each input") as error:
+        query.freeze(["a", "c"])
+    assert "freeze({'a': [" in str(error.value)
+    with pytest.raises(tw.DefinitionError, match="an order for 'b' is a list of names, not 'ac'"):
+        query.freeze({"b": "ac"})
     with pytest.raises(tw.DefinitionError, match="every operator once"):
         query.freeze({"a": ["c", "b"]})  # nothing connects a and c
     query.freeze({"b": ["c", "a"]})
     query, _ = run(parts[2])
-    assert query.plan()["b"] == "c → a"
+    assert query.plan().routes["b"] == {"": ("c", "a")}
+    assert "b" in query.plan().pinned
     assert "frozen" in query.explain()
     query.thaw()
+    assert "frozen" not in query.explain()
+    assert not query.plan().pinned
     query, got = run(parts[3])
     assert "frozen" not in query.explain()
     assert got == joinshapes.answer(shape)
@@ -78,8 +86,8 @@ def test_counts_are_of_all_workers_where_nothing_is_stored(spark, one, tmp_path)
     inputs = {"s1": tw.stream(df, time="ts", lateness=LATENESS), "names": spark.createDataFrame(joinshapes.NAMES)}
     drain(spark, tw.sql(shape.ours, name="looked up", odd=joinshapes.odd, **inputs), tmp_path)
     query, answer = tw.query("looked up"), joinshapes.answer(shape)
-    (stream,) = query.summary().streams
-    assert (stream.read, query.results()) == (400, len(answer))
+    (stream,) = query.view().streams
+    assert (stream.rows_in, query.view().rows_out) == (400, len(answer))
     (line,) = query.stats().query("input == 'a'").to_dict("records")
     assert (line["rows in"], line["results"]) == (400, len(answer))
 
@@ -88,11 +96,11 @@ def test_counts_of_a_batch_are_of_all_cells_and_times(spark):
     frames = {s: tw.stream(spark.createDataFrame(joinshapes.table(s)), time="ts") for s in ("s1", "s2")}
     df = tw.sql(PAIRS.ours, name="counted", cells=4, **frames)
     df.collect()
-    summary = tw.query("counted").summary()
-    assert (summary.cells, summary.results) == (4, len(joinshapes.answer(PAIRS)))
+    view = tw.query("counted").view()
+    assert (view.cells, view.rows_out) == (4, len(joinshapes.answer(PAIRS)))
     tw.sql(PAIRS.ours, name="counted", cells=4, **frames).collect()  # the same again, as inside foreachBatch
-    summary = tw.query("counted").summary()
-    assert (summary.read, summary.results) == (2 * 800, 2 * len(joinshapes.answer(PAIRS)))
+    view = tw.query("counted").view()
+    assert (view.rows_in, view.rows_out) == (2 * 800, 2 * len(joinshapes.answer(PAIRS)))
 
 
 def test_stages_state_and_hints(spark, one, tmp_path):
@@ -123,7 +131,7 @@ def test_stages_state_and_hints(spark, one, tmp_path):
     assert line["join"] <= line.cell
     explained = query.explain()
     assert "b.j = c.j in 2" in explained  # c was declared fast, so it is not copied
-    assert "declare them with tw.stream(..., rate=)" in explained
+    assert "declare rates with tw.stream(..., rate=)" in explained
     assert "set spark.sql.shuffle.partitions=2" in explained
     assert " x the " in explained.split("state  ")[1]
     assert query.stats()["needed"].sum() <= query.stats()["stored"].sum()

@@ -8,48 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
-from thalweg.contract.report import ClassReport, InputReport, OperatorReport, RoutingReport, TaskReport
-from thalweg.plan import Reason
-from thalweg.spark.history import History
+import pytest
+from tests.watch import reported
+
+from thalweg.contract.report import ClassReport
 from thalweg.watch import explain
 from thalweg.watch.sankey import sankey
-from thalweg.watch.summary import ClassSummary, summarise
 
 FIXTURES = Path(__file__).parent / "fixtures"
-NAMES = ["is_attack", "parses", "listed"]
-PLACES = {
-    "dst LIKE '10.%'": "Spark, before the Python hop (SQL)",
-    "is_attack": "Python, adaptive (row function)",
-    "parses": "Python, adaptive (arrow function)",
-    "listed": "Python, adaptive (row function)",
-}
-
-
-def report(batch, partition, rows, calls, passed, route, sampled=0, written=(0, 0, 0), why="because", **more):
-    operators = tuple(
-        OperatorReport(n, calls[k], passed[k], seconds=calls[k] * 2e-6, written=written[k]) for k, n in enumerate(NAMES)
-    )
-    order = tuple(NAMES[k] for k in route)
-    routing = RoutingReport(order, Reason(why), Reason("nearest rival: 'parses' at 60%"), version=3, **more)
-    told = InputReport("", rows, passed[route[-1]], sampled=sampled, operators=operators, routing=routing)
-    return TaskReport("filter", batch, partition, (told,))
-
-
-def reports():
-    return [
-        report(0, 0, 1000, [1000, 500, 250], [500, 250, 100], [0, 1, 2], sampled=100, written=(100, 50, 25)),
-        report(1, 0, 600, [60, 20, 600], [20, 10, 60], [2, 0, 1], sampled=60, written=(60, 30, 15)),
-        report(
-            1, 1, 400, [400, 200, 100], [200, 100, 40], [0, 1, 2], sampled=40, written=(40, 20, 10), why="as written"
-        ),
-    ]
-
-
-def summed(policy, streaming, told, name="hot", names=NAMES, places=PLACES):
-    history = History()
-    history.add(json.dumps(r.record()) for r in told)
-    newest = [r.inputs[0] for r in history.newest("filter")]
-    return summarise(name, policy, streaming, names, places, history.total("filter", ""), newest, history.batches)
+NAMES = reported.NAMES
 
 
 def check(name: str, got: str) -> None:
@@ -57,47 +24,34 @@ def check(name: str, got: str) -> None:
     assert got + "\n" == expected, f"\n{got}\n-- differs from {name} --\n{expected}"
 
 
-def test_streaming():
-    check("streaming.txt", explain.text(summed("auto", True, reports())))
-
-
-def test_not_run_yet():
-    check("not_run.txt", explain.text(summed("auto", False, [])))
+@pytest.mark.parametrize("name", ["streaming", "not_run", "classes", "join", "join_classes", "join_not_run", "lookup"])
+def test_text(name):
+    check(f"{name}.txt", explain.text(getattr(reported, name)()))
 
 
 def test_sums_are_exact():
-    s = summed("auto", True, reports())
-    assert (s.rows_in, s.rows_out, s.batches, s.sampled) == (2000, 150, 2, 200)
-    assert [p.calls for p in s.predicates] == [1460, 720, 950]
-    assert s.spark_calls == 6000
-    assert s.written_calls == 3500  # 200 sampled rows cost 350 calls as written, and there are ten times as many rows
-    assert s.saved_against_written == 1 - 3130 / 3500
+    v = reported.streaming()
+    assert (v.rows_in, v.rows_out, v.batches, v.sampled) == (2000, 150, 2, 200)
+    assert [o.calls for o in v.judged] == [1460, 720, 950]
+    assert v.spark_calls == 6000
+    assert v.written_calls == 3500  # 200 sampled rows cost 350 calls as written, and there are ten times as many rows
+    assert v.saved_against_written == 1 - 3130 / 3500
 
 
 def test_html_escapes_names():
-    nasty = summed("auto", True, [], name="<b>", names=["x<y"], places={"x<y": "Python"})
-    page = explain.html(nasty)
+    page = explain.html(reported.of(reported.filters("auto", names=["x<y"], places={"x<y": "Python"}, name="<b>"), []))
     assert "x&lt;y" in page
-    assert "<b> " not in page
+    assert "'<b>'" not in page
 
 
-def classed():
-    udp = ClassReport("proto = udp", 0.3, tuple(NAMES), 3.2e-6, 300, (300, 30, 10), (30, 10, 5))
-    other = ClassReport("proto ≠ udp", 0.7, ("parses", "listed", "is_attack"), None, 700, (20, 700, 70), (10, 70, 20))
-    tree = "proto = udp: is_attack → parses → listed\nproto ≠ udp: parses → listed → is_attack"
-    told = report(
-        1, 0, 1000, [300, 700, 150], [30, 70, 100], [0, 1, 2], sampled=100, written=(100, 50, 25),
-        classes=(udp, other), tree=tree,
-    )  # fmt: skip
-    return summed("mesh", True, [told])
-
-
-def test_classes():
-    check("classes.txt", explain.text(classed()))
+def test_a_join_is_html_too():
+    page = explain.html(reported.join_classes())
+    assert page.count("<table>") == 4, "inputs, classes, predicates, probes"
+    assert "<svg" in page
 
 
 def test_classes_as_html_with_a_sankey():
-    got = explain.html(classed())
+    got = explain.html(reported.classes())
     assert got.count('fill-opacity="0.5"') == 2 * 4, "a band for each class from its start to what comes out"
     assert got.count('fill-opacity="0.15"') == 2 * 3, "and what each operator drops of it"
     assert "<title>proto ≠ udp: parses, 700 in, 70 out</title>" in got
@@ -113,12 +67,32 @@ def test_classes_as_html_with_a_sankey():
 
 def test_classes_meet_at_the_operators_they_share():
     came, left = (100, 10, 1), (10, 1, 1)
-    alike = [ClassSummary(label, 0.5, (0, 1, 2), None, 100, came, left) for label in ("a", "b")]
+    alike = [ClassReport(label, 0.5, tuple(NAMES), None, 100, came, left) for label in ("a", "b")]
     drawn = sankey(alike, NAMES)
     assert drawn.count("<rect") == 2 + 3 + 1
     assert f"<title>{NAMES[0]}: 200</title>" in drawn
     assert sankey([replace(c, rows=0) for c in alike], NAMES) == ""
 
 
+def test_predicates_of_one_function_are_not_mixed_up():
+    """A picture leaves out arguments, but counts of `f(a)` and `f(b)` stay apart."""
+    one = ClassReport("x", 1.0, ("f(b)", "f(a)"), None, 9, (4, 9), (2, 4))
+    assert "<title>x: f, 9 in, 4 out</title>" in sankey([one], ["f(a)", "f(b)"])
+    assert "<title>x: f, 4 in, 2 out</title>" in sankey([one], ["f(a)", "f(b)"])
+
+
 def test_routes_of_classes_are_weighed_by_their_rows():
-    assert classed().routes == (("parses → listed → is_attack", 0.7), ("is_attack → parses → listed", 0.3))
+    (path,) = reported.classes().filters
+    assert [(str(r), r.share) for r in path.routes] == [
+        ("parses → listed → is_attack", 0.7),
+        ("is_attack → parses → listed", 0.3),
+    ]
+
+
+@pytest.mark.parametrize("name", ["streaming", "classes", "join", "join_classes"])
+def test_a_view_becomes_json(name):
+    record = getattr(reported, name)().record()
+    assert json.loads(json.dumps(record)) == json.loads(json.dumps(record, default=None))
+    assert record["calls"] == sum(
+        o["calls"] for i in record["inputs"] for o in (i["filters"] or {"operators": []})["operators"]
+    )

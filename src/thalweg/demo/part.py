@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,9 +20,9 @@ from rich.console import Console, RenderableType
 
 from thalweg import api
 from thalweg.errors import ThalwegError
-from thalweg.watch.joinsummary import JoinSummary
 from thalweg.watch.live import Note, Watcher
 from thalweg.watch.stop import Stop
+from thalweg.watch.view import QueryView
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,8 @@ def run(part: Part, folder: Path, console: Console, stop: Stop) -> Compared:
     _finish(query, stop, lambda: watcher.until_over(stop))
     view = watcher.frame()
     handle = api.query(part.name)
-    summary, stats = handle.summary(), handle.stats()
-    ours = Outcome(_rate(query), summary.calls, _most_state(summary, stats), _answer(folder / "thalweg"))
+    told = handle.view()
+    ours = Outcome(_rate(query), told.calls, _most_state(told), _answer(folder / "thalweg"))
     console.print("The same on Spark alone, as written")
     query = _start(part.spark(), folder, "spark")
     with console.status("0 batches") as status:
@@ -118,12 +117,11 @@ def _rate(query: StreamingQuery) -> float:
     return sum(int(p["numInputRows"]) for p in later) / max(seconds, 1e-9)
 
 
-def _most_state(summary: Any, stats: pd.DataFrame) -> int | None:
+def _most_state(view: QueryView) -> int | None:
     """The largest number of stream rows that a join stored after any batch."""
-    if not isinstance(summary, JoinSummary):
-        return None
-    kept = stats[stats["input"].isin([i.alias for i in summary.streams])]
-    return int(kept.groupby("batch")["stored"].sum().max())
+    streams = {i.alias for i in view.streams}
+    stored = [sum(i.stored for i in b.cells if i.alias in streams) for b in view.recent]
+    return max(stored, default=0) if view.kind == "join" else None
 
 
 def _answer(folder: Path) -> Counter[Any]:

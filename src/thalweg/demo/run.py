@@ -132,7 +132,7 @@ def _flights(spark: SparkSession, data: tuple[flights.Year, list[int]], policy: 
 
     def note(batches: int) -> tuple[str, str]:
         k = min(batches, year.batches) - 1
-        work = api.query("flights").summary().work
+        work = api.query("flights").now().work
         saved = f"probes saved  {1 - work / written[k]:.0%} of the written order's work" if work else ""
         return year.seasons[k], saved
 

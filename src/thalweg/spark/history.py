@@ -28,6 +28,8 @@ class Told:
     batch: int | None
     task: int | None
     event: Event
+    heard: int = 0
+    """The number of the report that it came with; a decision of the driver has a number of its own."""
 
 
 class History:
@@ -40,7 +42,7 @@ class History:
         self.batches = 0
         """Micro-batches."""
         self.heard = 0
-        """Reports so far."""
+        """Reports, and decisions of the driver, so far."""
         self.sent: tuple[int, ...] = ()
         """Rows sent to each cell."""
         self.heavy: dict[str, HeavyReport] = {}
@@ -69,7 +71,9 @@ class History:
         return taken
 
     def tell(self, told: Told) -> None:
-        self.events.append(told)
+        if told.task is None:
+            self.heard += 1
+        self.events.append(replace(told, heard=self.heard))
         self.kinds[told.event.kind] += 1
 
     def reports(self, *stages: Stage, since: int = 0) -> list[TaskReport]:

@@ -1,32 +1,38 @@
-"""Queries as they run: a live view on a terminal, plain lines elsewhere.
+"""Queries as they run: a live panel on a terminal, plain lines elsewhere.
 
-Everything shown comes from the board and from Spark's own progress; looking costs the driver a few milliseconds.
+Everything shown comes from the query's view and from Spark's own progress. Each look asks only for what came since the
+last one, so looking costs the driver a few milliseconds however long a query runs.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console, Group
 from rich.live import Live
 
-from thalweg.watch.explain import brief
 from thalweg.watch.handle import query as handle_of
 from thalweg.watch.panel import panel
 from thalweg.watch.stop import Stop
+from thalweg.watch.svg import brief
+from thalweg.watch.view import EventView, QueryView
 
 LOOK = 0.5
 """Seconds between two looks."""
+EVENTS = 100
+"""Past decisions of a query that its panel can choose from."""
 
 Note = Callable[[int], tuple[str, str]]
-"""After so many batches: words for the heading, and a last line."""
+"""For a number of finished batches: words for the heading, and a last line."""
 
 
 class Watcher:
-    """Waits for queries and tells how they are doing."""
+    """Waits for queries and shows how they are doing."""
 
     def __init__(
         self, queries: Mapping[str, StreamingQuery], console: Console, *, live: bool, notes: Mapping[str, Note] | None = None
@@ -34,7 +40,8 @@ class Watcher:
         self.queries, self.console, self.notes = dict(queries), console, dict(notes or {})
         self.live = live and console.is_terminal
         self._told: dict[str, int] = dict.fromkeys(queries, -1)
-        self._events: dict[str, int] = dict.fromkeys(queries, 0)
+        self._cursors: dict[str, int] = dict.fromkeys(queries, 0)
+        self._events: dict[str, deque[EventView]] = {name: deque(maxlen=EVENTS) for name in queries}
 
     def until_over(self, stop: Stop) -> bool:
         """Wait until all queries ended or one failed; True if it was a signal that ended the waiting."""
@@ -60,17 +67,21 @@ class Watcher:
     def lines(self) -> None:
         """One line for each micro-batch and each change of a plan since the last look."""
         for name, query in self.queries.items():
-            events = handle_of(name).events()
-            for event in events.iloc[self._events[name] :].itertuples():
-                if event.before != event.after:
-                    self._print(f"{name}  {event.kind}: {brief(str(event.after))}  ({event.why})")
-            self._events[name] = len(events)
+            for event in self._view(name).events:
+                if event.changed:
+                    self._print(f"{name}  {event.kind}: {brief(event.after)}  ({event.why})")
             for progress in query.recentProgress:
                 if progress["batchId"] > self._told[name]:
                     self._told[name] = int(progress["batchId"])
                     if progress["numInputRows"]:
                         words = [f"{name}  batch {progress['batchId']}  {_rate(progress)}", *self._note(name, progress)]
                         self._print("  ".join(w for w in words if w))
+
+    def _view(self, name: str) -> QueryView:
+        """The query as it is now, with what came since the last look."""
+        view = handle_of(name).view(since=self._cursors[name])
+        self._cursors[name] = view.cursor
+        return view
 
     def _note(self, name: str, progress: Any) -> tuple[str, str]:
         return self.notes[name](int(progress["batchId"]) + 1) if name in self.notes and progress else ("", "")
@@ -87,7 +98,10 @@ class Watcher:
         words = "running" if query.isActive else "failed" if failed else "over"
         heading, note = self._note(name, progress)
         how = f"batch {progress['batchId']}   {_rate(progress)}" if progress else "waiting for the first batch"
-        return panel(handle_of(name), "   ".join(w for w in (words, how, heading) if w), note=note, failed=failed)
+        view = self._view(name)
+        self._events[name].extend(view.events)
+        view = replace(view, events=tuple(self._events[name]))
+        return panel(view, "   ".join(w for w in (words, how, heading) if w), note=note, failed=failed)
 
 
 def _rate(progress: Any) -> str:

@@ -1,20 +1,16 @@
-"""Metrics for Prometheus, off unless asked for: `tw.metrics(port)` serves what the board knows at /metrics.
+"""Metrics for Prometheus, off unless asked for: `tw.metrics(port)` serves the views of all queries at /metrics.
 
-Numbers are added up when somebody scrapes, from the same reports that `explain` reads; nothing is counted twice and a
-query costs nothing for being watched. Needs the extra `thalweg[metrics]`.
+Views are made when somebody scrapes; a query pays nothing for being watched. Needs the extra `thalweg[metrics]`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thalweg.errors import ThalwegError
-from thalweg.spark.board import Entry, board
-
-if TYPE_CHECKING:
-    from thalweg.watch.summary import Summary
+from thalweg.spark.board import board
+from thalweg.watch.handle import QueryHandle
 
 
 def serve(port: int = 9108, address: str = "127.0.0.1") -> Any:
@@ -51,7 +47,7 @@ class Serving:
 
 
 class BoardCollector:
-    """What prometheus-client asks for: metric families, made anew at each scrape."""
+    """What prometheus-client asks for: metric families, made at each scrape."""
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -68,48 +64,23 @@ class BoardCollector:
         state = GaugeMetricFamily("thalweg_state_rows", "Rows in windows.", labels=["query", "input"])
         size = GaugeMetricFamily("thalweg_state_bytes", "Bytes of rows in windows.", labels=["query", "input"])
         route = GaugeMetricFamily(
-            "thalweg_route_share", "Share of the rows, or of the cells, on a route.", labels=["query", "input", "route"]
+            "thalweg_route_share", "Share of the rows on a route.", labels=["query", "input", "route"]
         )
         families = [rows_in, rows_out, calls, seconds, events, late, work, state, size, route]
-        from thalweg.watch.handle import QueryHandle
-        from thalweg.watch.joins import JoinHandle
-
         for name, entry in list(board.entries.items()):
-            if entry.asked.is_join:
-                join = JoinHandle(entry).summary()
-                for i in join.inputs:
-                    if i.filters is not None:
-                        self._predicates(i.filters, i.alias, calls, seconds, route)
-                if entry.history.cells():
-                    rows_in.add_metric([name], sum(i.read for i in join.streams))
-                    rows_out.add_metric([name], join.results)
-                    self._inputs(entry, late, work, state, size, route)
-            else:
-                summary = QueryHandle(entry).summary()
-                rows_in.add_metric([name], summary.rows_in)
-                rows_out.add_metric([name], summary.rows_out)
-                self._predicates(summary, "", calls, seconds, route)
+            view = QueryHandle(entry).now()
+            rows_in.add_metric([name], view.rows_in)
+            rows_out.add_metric([name], view.rows_out)
+            for predicate in view.judged:
+                calls.add_metric([name, predicate.name], predicate.calls)
+                seconds.add_metric([name, predicate.name], (predicate.cost or 0.0) * predicate.calls)
+            for i in view.inputs:
+                for path in i.paths:
+                    for taken in path.routes:
+                        route.add_metric([name, i.alias, str(taken)], taken.share)
+                if view.kind == "join":
+                    for family, value in ((late, i.late), (work, i.work), (state, i.stored), (size, i.row_bytes)):
+                        family.add_metric([name, i.alias], value)
             for kind, count in dict(entry.history.kinds).items():
                 events.add_metric([name, kind], count)
         yield from families
-
-    @staticmethod
-    def _predicates(summary: Summary, alias: str, calls: Any, seconds: Any, route: Any) -> None:
-        for predicate in summary.predicates:
-            calls.add_metric([summary.name, predicate.name], predicate.calls)
-            seconds.add_metric([summary.name, predicate.name], (predicate.cost or 0.0) * predicate.calls)
-        for order, share in summary.routes:
-            route.add_metric([summary.name, alias, order], share)
-
-    @staticmethod
-    def _inputs(entry: Entry, late: Any, work: Any, state: Any, size: Any, route: Any) -> None:
-        cells = entry.history.cells()
-        for alias in (i.alias for i in entry.asked.inputs):
-            own, labels = [c.input(alias) for c in cells], [entry.name, alias]
-            late.add_metric(labels, sum(i.late for i in own))
-            work.add_metric(labels, sum(i.probe_work for i in own))
-            state.add_metric(labels, sum(i.stored for i in own))
-            size.add_metric(labels, sum(i.row_bytes for i in own))
-            orders = Counter(" → ".join(i.routing.route) for i in own if i.routing is not None and i.routing.route)
-            for order, count in orders.items():
-                route.add_metric([*labels, order], count / len(own))

@@ -1,294 +1,242 @@
 """The report of a query: one HTML file that needs nothing else, with pictures of its plan, its decisions and its work.
 
-Every number comes from the board (`stats`, `events`, `stages`), the same that the handle gives as frames; the page holds
-them as JSON too, so that anyone can check or reuse them.
+Everything comes from the query's view. The page holds the totals and the events as JSON too, so that anyone can check or
+reuse them. An operator has the same colour in all charts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pandas as pd
-
+from thalweg.contract.report import InputReport
 from thalweg.watch import explain, svg
-from thalweg.watch.explain import brief
 from thalweg.watch.sankey import sankey
-from thalweg.watch.summary import ClassSummary
-
-if TYPE_CHECKING:
-    from thalweg.watch.handle import QueryHandle
-    from thalweg.watch.joins import JoinHandle
+from thalweg.watch.stages import STAGES
+from thalweg.watch.svg import Points, brief
+from thalweg.watch.view import BatchView, EventView, InputView, PathView, QueryView
 
 EVENTS_SHOWN = 500
 STYLE = Path(__file__).with_name("report.css")
+SPARK = "Spark's chain"
 
 
-def write(handle: QueryHandle | JoinHandle, path: str | Path | None = None) -> Path:
+def write(view: QueryView, path: str | Path | None = None) -> Path:
     """Write the report; by default to `<name>.html` in the working folder."""
-    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in handle.name)
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in view.name)
     target = Path(path) if path is not None else Path(f"{safe}.html")
     if target.is_dir():
         target = target / f"{safe}.html"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(html(handle), encoding="utf-8")
+    target.write_text(html(view), encoding="utf-8")
     return target
 
 
-def html(handle: QueryHandle | JoinHandle) -> str:
+def html(view: QueryView) -> str:
     """The whole page."""
-    from thalweg.watch.handle import QueryHandle
-
-    body, facts = _filters(handle) if isinstance(handle, QueryHandle) else _joins(handle)
-    events = handle.events()
-    facts["events"] = len(events)
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    data = json.dumps({"query": handle.name, "facts": facts, "events": _plain(events)}, default=str).replace(
-        "<", "\\u003c"
-    )
+    told = {"query": view.name, "facts": facts(view), "events": [asdict(e) for e in view.events]}
+    data = json.dumps(told, default=str).replace("<", "\\u003c")
+    body = [
+        f"<p class='verdict'>{escape(verdict(view))}</p>", _cards(view), *_routes(view), "<h2>In numbers</h2>",
+        f"<div class='scroll'>{explain.html(view, pictures=False)}</div>", *_over_time(view), _events(view.events),
+    ]  # fmt: skip
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(handle.name)} · Thalweg</title><style>{STYLE.read_text(encoding='utf-8')}</style></head><body>"
-        f"<main><header><h1>{escape(handle.name)}</h1><p class='when'>Thalweg, {made}</p></header>"
-        f"{body}{_events(events)}</main><script type='application/json' id='data'>{data}</script></body></html>"
+        f"<title>{escape(view.name)} · Thalweg</title><style>{STYLE.read_text(encoding='utf-8')}</style></head><body>"
+        f"<main><header><h1>{escape(view.name)}</h1><p class='when'>Thalweg, {made}</p></header>"
+        f"{''.join(body)}</main><script type='application/json' id='data'>{data}</script></body></html>"
     )
 
 
-# Filters
+def facts(view: QueryView) -> dict[str, Any]:
+    """The totals of the page."""
+    out = "results" if view.kind == "join" else "rows out"
+    found: dict[str, Any] = {"batches": view.batches, "rows in": view.rows_in, out: view.rows_out}
+    if view.kind == "join":
+        found |= {"stored": view.stored, "needed": view.needed, "late": sum(i.late for i in view.inputs)}
+    if view.spark_calls:
+        found |= {"calls": view.calls, "spark calls": view.spark_calls}
+    return found | {"events": len(view.events)}
 
 
-def _filters(handle: QueryHandle) -> tuple[str, dict[str, Any]]:
-    s, stats = handle.summary(), handle.stats()
-    facts: dict[str, Any] = {
-        "rows in": s.rows_in,
-        "rows out": s.rows_out,
-        "calls": s.calls,
-        "spark calls": s.spark_calls,
-    }
-    cards = [
-        (f"{s.rows_in:,}", "rows in"),
-        (f"{s.rows_out:,}", "rows out"),
-        (f"{s.calls:,}", "predicate calls"),
-        (f"{s.saved_against_spark:.0%}", "of Spark's calls saved"),
+def verdict(view: QueryView) -> str:
+    """What the query gained, in a sentence or two."""
+    changes = sum(e.changed for e in view.events)
+    times = "once" if changes == 1 else f"{changes:,} times"
+    plan = f"The plan changed {times}." if changes else "The plan did not change."
+    kept = f"State: {explain.state(view)}." if view.stored else ""
+    saved = explain.savings(view)
+    return " ".join(filter(None, (f"{saved}." if saved else "", kept, plan)))
+
+
+def _cards(view: QueryView) -> str:
+    words = {"stored": "rows of streams stored now", "needed": "needed by windows", "late": "late rows"}
+    words |= {"rows in": "rows in", "rows out": "rows out", "results": "results", "calls": "predicate calls"}
+    cards = [(f"{n:,}", words[k]) for k, n in facts(view).items() if k in words]
+    if view.saved_against_spark is not None:
+        cards.append((f"{view.saved_against_spark:.0%}", "of Spark's predicate calls saved"))
+    if view.saved_against_written is not None:
+        cards.append((f"{view.saved_against_written:.0%}", "of the written order's calls saved"))
+    made = "".join(f"<div><b>{n}</b><span>{escape(w)}</span></div>" for n, w in cards)
+    return f"<section class='cards'>{made}</section>"
+
+
+def _colours(view: QueryView) -> dict[str, int]:
+    """A colour for each input and predicate; a probe has that of the input it looks into."""
+    names = [i.alias for i in view.inputs if i.alias] + [
+        brief(o) for i in view.inputs for p in i.paths for o in p.names
     ]
-    if s.saved_against_written is not None and s.policy != "written":
-        cards.append((f"{s.saved_against_written:.0%}", "of the written order's calls saved"))
-    kind = "streaming" if s.streaming else "batch"
-    parts = [_cards(cards), f"<p>Policy <b>{escape(s.policy)}</b>, {kind}. {escape(explain.savings(s))}.</p>"]
-    names = [p.name for p in s.predicates]
-    if len(stats):
-        stats = stats.assign(x=_moments(stats))
-        colours = {n: k for k, n in enumerate(names)}
-        drawn = [_classes(s.classes, names)] if s.classes else _route_now(stats, names, colours)
-        parts += [f"<h2>The {'routes' if s.classes else 'route'} now</h2>", *drawn]
-        parts.append(f"<p>{escape('; '.join(filter(None, (s.why, s.to_change))))}.</p>")
-        parts += ["<h2>Over time</h2>", *_filter_times(stats, names, handle.events())]
-    parts += ["<h2>Predicates</h2>", f"<div class='scroll'>{explain.html(s, picture=False)}</div>"]
-    return "".join(parts), facts
+    return {name: k for k, name in enumerate(dict.fromkeys(names))}
 
 
-def _classes(classes: Sequence[ClassSummary], operators: Sequence[str], whose: str = "") -> str:
-    """Each class of tuples along its own route."""
-    drawn = sankey(classes, list(map(brief, operators)))
-    caption = f"<figcaption>tuples{whose} in the newest batch, each class on its route</figcaption>"
-    return f"<figure>{caption}<div class='scroll'>{drawn}</div></figure>" if drawn else ""
+# Routes
 
 
-def _moments(stats: pd.DataFrame) -> pd.Series[Any]:
-    """Batches; for a query that is not streaming, its tasks in turn."""
-    return stats["batch"] if stats["batch"].notna().all() else stats["partition"]
+def _routes(view: QueryView) -> list[str]:
+    """The rows of the newest batch on their way, input by input."""
+    drawn = [part for i in view.inputs for part in _ways(i, _colours(view))]
+    return ["<h2>Routes now</h2>", *drawn] if drawn else []
 
 
-def _route_now(stats: pd.DataFrame, names: Sequence[str], colours: dict[str, int]) -> list[str]:
-    newest = stats[stats["x"] == stats["x"].max()]
-    drawn = []
-    for route, rows in newest.groupby("route", sort=False):
-        order = str(route).split(" → ")
-        sums = rows.groupby("predicate")[["calls", "extra", "passed"]].sum()
-        stations = [(n, float(sums.loc[n, "calls"] - sums.loc[n, "extra"])) for n in order if n in sums.index]
-        out = float(sums.loc[order[-1], "passed"]) if order and order[-1] in sums.index else 0.0
-        drawn.append(svg.flow(stations, out, label=f"newest batch: {route}", colours=colours))
-    return drawn
-
-
-def _filter_times(stats: pd.DataFrame, names: Sequence[str], events: pd.DataFrame, whose: str = "") -> list[str]:
-    marks = _marks(events)
-    whole = stats.groupby(["x", "predicate"])[["calls", "extra", "passed", "seconds"]].sum().reset_index()
-    rates, costs = {}, {}
-    for name in names:
-        own = whole[whole["predicate"] == name].sort_values("x")
-        met = own[own["calls"] > own["extra"]]
-        rates[name] = list(zip(met["x"], met["passed"] / (met["calls"] - met["extra"]), strict=True))
-        own = own[own["calls"] > 0]
-        costs[name] = list(zip(own["x"], own["seconds"] / own["calls"] * 1e6, strict=True))
-    by_batch = stats.groupby("x").agg(calls=("calls", "sum")).reset_index()
-    rows = stats.drop_duplicates(["x", "partition"]).groupby("x")["rows_in"].sum().reset_index()
-    per_row = by_batch.merge(rows, on="x")
-    per_row = per_row[per_row["rows_in"] > 0]
-    calls = {
-        "Thalweg": list(zip(per_row["x"], per_row["calls"] / per_row["rows_in"], strict=True)),
-        "Spark's chain": [(x, float(len(names))) for x in per_row["x"]],
-    }
-    busiest = stats.sort_values("rows_in").groupby("x").tail(1).sort_values("x")
-    orders = [(float(x), str(r).split(" → ")) for x, r in zip(busiest["x"], busiest["route"], strict=True)]
-    return [
-        svg.places(orders, names, label=f"place of each predicate{whose} in the order"),
-        svg.lines(calls, marks=marks, bounds=["Spark's chain"], label=f"predicate calls a row{whose}"),
-        svg.lines(rates, marks=marks, share=True, label=f"share of the rows{whose} that get there which pass"),
-        svg.lines(costs, marks=marks, label=f"microseconds a call{whose}"),
-    ]
-
-
-# Joins
-
-
-def _joins(handle: JoinHandle) -> tuple[str, dict[str, Any]]:
-    stats, stages = handle.stats(), handle.stages()
-    text = str(handle.explain())
-    facts: dict[str, Any] = {"batches": int(stats["batch"].nunique()) if len(stats) else 0}
-    summary = handle.summary()
-    parts = [f"<pre>{escape(text)}</pre>"]
-    if len(stats):
-        # Counts in reports are totals of their cell: the last of each cell tells all.
-        last = stats.sort_values("batch", na_position="first").groupby(["cell", "input"]).tail(1)
-        facts |= {
-            "rows in": int(last["rows in"].sum()), "results": handle.results(), "stored": summary.stored,
-            "late": int(last["late"].sum()),
-        }  # fmt: skip
-        cards = [
-            (f"{facts['rows in']:,}", "rows in cells"),
-            (f"{facts['results']:,}", "results"),
-            (f"{facts['stored']:,}", "rows of streams stored now"),
-            (f"{summary.needed:,}", "needed by windows"),
-            (f"{facts['late']:,}", "late"),
+def _ways(i: InputView, colours: Mapping[str, int]) -> list[str]:
+    whose = f" of {i.alias} [{i.window}]" if i.alias else ""
+    if len(i.paths) == 2 and all(len(p.routes) == 1 and p.routes[0].flow for p in i.paths):
+        return [
+            _flow(
+                [p.routes[0] for p in i.paths],
+                f"rows{whose} in the newest batch: through filters, then probes",
+                colours,
+            )
         ]
-        if summary.saved_against_spark is not None:
-            facts |= {"calls": summary.calls, "spark calls": summary.spark_calls}
-            cards.append((f"{summary.saved_against_spark:.0%}", "of Spark's predicate calls saved"))
-        parts = [_cards(cards), "<h2>Routes</h2>", *_routes(handle), *parts]
-        streams = stats[stats["input"].isin([i.alias for i in summary.streams])]
-        parts += ["<h2>Over time</h2>", *_join_times(streams, handle.events())]
-        parts += _layout_times(handle.layouts()) + _pack_times(handle.filters(), handle.events())
-    if len(stages):
-        inside = ["source", "pack", "shuffle", "cell", "sink", "spark"]
-        rows = [(float(r["batch"]), {k: float(r[k]) for k in inside}) for _, r in stages.iterrows()]
-        parts += ["<h2>Time per stage</h2>", svg.stacked(rows, unit=" s", label="seconds of each batch by stage")]
-    return "".join(parts), facts
-
-
-def _routes(handle: JoinHandle) -> list[str]:
-    """For each stream its tuples of the newest batch through filters and stems."""
     drawn = []
-    inputs = handle.summary().inputs
-    windows = {i.alias: i.window for i in inputs}
-    flows = handle.flows()
-    by_class = [i.alias for i in inputs if i.classes is not None]  # no one route tells where these go
-    for alias, rows in flows[~flows["input"].isin(by_class)].groupby("input", sort=False):
-        stations = [(brief(str(n)), float(c)) for n, c in zip(rows["operator"], rows["came"], strict=True)]
-        label = f"tuples of {alias} [{windows[str(alias)]}] in the newest batch: through filters, then stems"
-        drawn.append(svg.flow(stations, float(rows["left"].iloc[-1]), label=label))
-    for i in inputs:
-        if i.filters is not None:
-            drawn.append(_classes(i.filters.classes, [p.name for p in i.filters.predicates], f" of {i.alias}"))
-        if i.classes is not None:
-            drawn.append(_classes(i.classes.each, i.classes.operators, f" of {i.alias}"))
+    for path in i.paths:
+        if path.classes:
+            picture = sankey(path.classes, path.names)
+            caption = f"<figcaption>rows{whose} in the newest batch, each class on its route</figcaption>"
+            drawn += [f"<figure>{caption}<div class='scroll'>{picture}</div></figure>"] if picture else []
+            continue
+        for route in path.routes:
+            share = f"{route.share:.0%} of the rows" if len(path.routes) > 1 else "rows"
+            drawn.append(_flow([route], f"{share}{whose} in the newest batch: through {path.kind}", colours))
     return drawn
 
 
-def _layout_times(layouts: pd.DataFrame) -> list[str]:
-    """Which index each stem had, where any stem ever had more than one."""
-    known = layouts[layouts["batch"].notna()]
-    if not len(known) or (known.groupby("stem")["layout"].nunique() < 2).all():
+def _flow(routes: Sequence[Any], label: str, colours: Mapping[str, int]) -> str:
+    steps = [(brief(name), *met) for r in routes for name, met in zip(r.order, r.flow, strict=bool(r.flow))]
+    return svg.flow([(n, float(came)) for n, came, _ in steps], float(steps[-1][2]) if steps else 0.0,
+                    label=label, colours=colours)  # fmt: skip
+
+
+# Over time
+
+
+def _over_time(view: QueryView) -> list[str]:
+    """Charts over batches; a single batch is told by the tables above."""
+    batches = view.recent
+    if len(batches) < 2:
         return []
-    rows = {str(n): list(zip(g["batch"].astype(float), g["layout"], strict=True)) for n, g in known.groupby("stem")}
-    return [svg.lanes(rows, label="index layout of each stem")]
+    marks, colours = _marks(view.events), _colours(view)
+    drawn = [*_state(batches, marks, view), *_work(batches, marks, view, colours), *_layouts(batches, view)]
+    for i in view.inputs:
+        if i.filters is not None and (len(i.filters.operators) > 1 or not i.alias):
+            drawn += _predicates(batches, marks, i.alias, i.filters, colours)
+        if i.probes is not None and len(i.probes.operators) > 1:
+            orders = [(float(b.number), v.routing.route) for b in batches if (v := b.joined(i.alias)) and v.routing]
+            names = i.probes.names
+            drawn.append(svg.places(orders, names, label=f"probe order of rows of {i.alias}", colours=colours))
+    timed = [(float(b.number), {k: b.seconds[k] for k in STAGES}) for b in batches if b.seconds]
+    stages = ["<h2>Time per stage</h2>", svg.stacked(timed, unit=" s", label="seconds of each batch by stage")]
+    return ["<h2>Over time</h2>", *drawn, *(stages if timed else ())]
 
 
-def _pack_times(filters: pd.DataFrame, events: pd.DataFrame) -> list[str]:
-    drawn = []
-    for alias, own in filters[filters["batch"].notna()].groupby("input"):
-        own = own.assign(predicate=own["predicate"].map(brief), route=own["route"].map(brief))
-        names = list(dict.fromkeys(own["predicate"]))
-        if len(names) > 1:
-            stats = own.assign(x=own["batch"], partition=own["task"])
-            drawn += _filter_times(stats, names, events, f" of {alias}")
-    return drawn
+def _predicates(
+    batches: Sequence[BatchView], marks: list[tuple[float, str]], alias: str, path: PathView, colours: Mapping[str, int]
+) -> list[str]:
+    seen = [(float(b.number), v) for b in batches if (v := b.filtered(alias)) is not None and v.rows_in]
+    whose, names = f" of {alias}" if alias else "", path.names
+    rates: dict[str, Points] = {}
+    costs: dict[str, Points] = {}
+    for name in names:
+        met = [(x, v.operator(name)) for x, v in seen]
+        rates[brief(name)] = [(x, o.rows_out / o.rows_in) for x, o in met if o.rows_in]
+        costs[brief(name)] = [(x, o.seconds / o.calls * 1e6) for x, o in met if o.calls]
+    calls = {
+        "Thalweg": [(x, sum(o.calls for o in v.operators) / v.rows_in) for x, v in seen],
+        SPARK: [(x, float(len(names))) for x, _ in seen],
+    }
+    orders = [(x, list(map(brief, v.routing.route))) for x, v in seen if v.routing is not None]
+    place = f"place of each predicate{whose} in the order"
+    return [
+        svg.places(orders, list(map(brief, names)), label=place, colours=colours),
+        svg.lines(calls, marks=marks, bounds=[SPARK], label=f"predicate calls per row{whose}"),
+        svg.lines(rates, marks=marks, share=True, label=f"pass rate of each predicate{whose}", colours=colours),
+        svg.lines(costs, marks=marks, label=f"microseconds per call{whose}", colours=colours),
+    ]
 
 
-def _join_times(stats: pd.DataFrame, events: pd.DataFrame) -> list[str]:
-    stats = stats[stats["batch"].notna()]
-    if not len(stats):
-        return []
-    marks = _marks(events)
-    drawn = []
-    whole = stats.groupby(["batch", "input"])[["stored", "needed"]].sum().reset_index()
-    state: dict[str, list[tuple[float, float]]] = {"stored": [], "needed by windows": []}
-    for batch, rows in whole.groupby("batch"):
-        x = float(str(batch))
-        state["stored"].append((x, float(rows["stored"].sum())))
-        state["needed by windows"].append((x, float(rows["needed"].sum())))
-    words = "rows of state, and the fewest that the windows need"
-    drawn.append(svg.lines(state, marks=marks, bounds=["needed by windows"], label=words))
-    work = {}
-    for name, rows in stats.groupby("input"):
-        totals = rows.groupby("batch")[["work", "profiling work", "rows in"]].sum().sort_index()
-        fresh = totals.diff().fillna(totals)
-        fresh = fresh[fresh["rows in"] > 0]
-        if len(fresh):
-            spent = (fresh["work"] + fresh["profiling work"]) / fresh["rows in"]
-            work[str(name)] = [(float(str(x)), float(y)) for x, y in spent.items()]
-    drawn.append(svg.lines(work, marks=marks, label="probe work a tuple, by input"))
-    for name, rows in stats[stats["route"] != ""].groupby("input"):
-        first = rows.sort_values(["batch", "cell"]).groupby("batch").head(1)
-        orders = [(float(b), str(r).split(" → ")) for b, r in zip(first["batch"], first["route"], strict=True)]
-        names = list(dict.fromkeys(n for _, order in orders for n in order))
-        if len(names) > 1:
-            drawn.append(svg.places(orders, names, label=f"probe order of tuples of {name}"))
-    return drawn
+def _inputs(batches: Sequence[BatchView], view: QueryView) -> dict[str, list[tuple[float, InputReport]]]:
+    """What the cells said of each stream, batch by batch."""
+    found = {i.alias: [(float(b.number), b.joined(i.alias)) for b in batches] for i in view.streams}
+    return {alias: [(x, v) for x, v in each if v is not None] for alias, each in found.items()}
 
 
-# Both
+def _state(batches: Sequence[BatchView], marks: list[tuple[float, str]], view: QueryView) -> list[str]:
+    sums: dict[str, dict[float, float]] = {"stored": {}, "needed by windows": {}}
+    for each in _inputs(batches, view).values():
+        for x, v in each:
+            for words, rows in zip(sums, (v.stored, v.needed), strict=True):
+                sums[words][x] = sums[words].get(x, 0.0) + rows
+    series = {words: list(points.items()) for words, points in sums.items()}
+    label = "rows of state, and the fewest that the windows need"
+    return [svg.lines(series, marks=marks, bounds=["needed by windows"], label=label)]
 
 
-def _marks(events: pd.DataFrame) -> list[tuple[float, str]]:
-    """The batches in which a plan changed, with all that changed in them."""
-    changes = events[events["batch"].notna() & (events["before"] != events["after"])]
+def _work(
+    batches: Sequence[BatchView], marks: list[tuple[float, str]], view: QueryView, colours: Mapping[str, int]
+) -> list[str]:
+    spent = {
+        a: [(x, v.probe_work / v.rows_in) for x, v in each if v.rows_in] for a, each in _inputs(batches, view).items()
+    }
+    return [svg.lines(spent, marks=marks, label="probe work per row, by input", colours=colours)]
+
+
+def _layouts(batches: Sequence[BatchView], view: QueryView) -> list[str]:
+    """Which index each input had, where any ever had more than one."""
+    lanes = {
+        alias: [(x, v.index.layout) for x, v in each if v.index is not None]
+        for alias, each in _inputs(batches, view).items()
+    }
+    changed = any(len({layout for _, layout in lane}) > 1 for lane in lanes.values())
+    return [svg.lanes(lanes, label="index layout of each input")] if changed else []
+
+
+# Decisions
+
+
+def _marks(events: Sequence[EventView]) -> list[tuple[float, str]]:
+    """The batches in which the plan changed, with all that changed in them."""
     told: dict[float, list[str]] = {}
-    for e in changes.itertuples():
-        told.setdefault(float(str(e.batch)), []).append(f"{e.kind}: {e.after} ({e.why})")
+    for e in events:
+        if e.changed and e.batch is not None:
+            told.setdefault(float(e.batch), []).append(f"{e.kind}: {e.after} ({e.why})")
     return [(batch, "\n".join(words)) for batch, words in told.items()]
 
 
-def _cards(cards: Sequence[tuple[str, str]]) -> str:
-    return (
-        "<section class='cards'>"
-        + "".join(f"<div><b>{n}</b><span>{escape(w)}</span></div>" for n, w in cards)
-        + "</section>"
-    )
-
-
-def _events(events: pd.DataFrame) -> str:
-    if not len(events):
+def _events(events: Sequence[EventView]) -> str:
+    if not events:
         return "<h2>Decisions</h2><p>None: the query ran as written.</p>"
-    shown = events.tail(EVENTS_SHOWN)
+    shown = events[-EVENTS_SHOWN:]
     head = "".join(f"<th>{h}</th>" for h in ("batch", "cell or task", "decision", "now", "why"))
     rows = "".join(
-        f"<tr><td>{_cell(e.batch)}</td><td>{_cell(e.partition)}</td><td>{escape(str(e.kind))}</td>"
-        f"<td>{escape(str(e.after))}</td><td>{escape(str(e.why))}</td></tr>"
-        for e in shown.itertuples()
-    )
+        "<tr>" + "".join(f"<td>{'' if v is None else escape(str(v))}</td>" for v in (e.batch, e.partition, e.kind, e.after, e.why))
+        + "</tr>" for e in shown
+    )  # fmt: skip
     left = f"<p>The last {len(shown):,} of {len(events):,}.</p>" if len(shown) < len(events) else ""
     return f"<h2>Decisions</h2>{left}<div class='scroll'><table id='events'><tr>{head}</tr>{rows}</table></div>"
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None or pd.isna(value) else f"{int(value)}"
-
-
-def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(k): None if pd.isna(v) else v for k, v in row.items()} for row in frame.to_dict("records")]

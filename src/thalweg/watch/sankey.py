@@ -1,8 +1,8 @@
-"""A Sankey diagram as SVG text: tuples of each class through the operators that its route shares with others.
+"""A Sankey diagram as SVG text: the rows of each class on their way through the operators.
 
 The columns are the classes, the places of the routes from first to last, and what comes out. A bar is an operator at one
-place, as tall as the tuples that come to it; bands are the tuples of one class on their way, in its colour and in one scale
-everywhere; what an operator drops tapers off behind it. Where tuples are joined a band may leave wider than it came.
+place, as tall as the rows that reach it. A band is the rows of one class, in its colour; all bands have one scale. What
+an operator drops tapers off behind it. A probe may let more rows out than came in.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 
-from thalweg.watch.summary import ClassSummary
-from thalweg.watch.svg import short
+from thalweg.contract.report import ClassReport
+from thalweg.watch.svg import brief, short
 
 WIDTH, TALL = 820, 230
 FIRST, CLASSES, LAST, BAR = 8, 230, 84, 7
@@ -30,7 +30,7 @@ class _Bar:
 
     name: str
     flows: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By class: tuples that come, and tuples that go on: fewer, or more where they are joined."""
+    """By class: rows in and rows out; a probe may let more out than came in."""
     x: float = 0.0
     top: float = 0.0
 
@@ -43,7 +43,7 @@ class _Bar:
         return sum(max(flow) for flow in self.flows.values())
 
 
-def sankey(classes: Sequence[ClassSummary], names: Sequence[str]) -> str:
+def sankey(classes: Sequence[ClassReport], names: Sequence[str]) -> str:
     """The diagram; empty where no class has met an operator yet."""
     shown = [c for c in classes if c.rows]
     if not shown:
@@ -60,26 +60,27 @@ def sankey(classes: Sequence[ClassSummary], names: Sequence[str]) -> str:
     parts += [_bar(bar, scale, _behind(bar, scale)) for bar in end]
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" width="100%" style="max-width:{WIDTH}px" role="img" '
-        f'aria-label="tuples of each class through operators" font-family="sans-serif" font-size="11">{"".join(parts)}</svg>'
+        f'aria-label="rows of each class through operators" font-family="sans-serif" font-size="11">{"".join(parts)}</svg>'
     )
 
 
-def _columns(classes: Sequence[ClassSummary], names: Sequence[str]) -> list[list[_Bar]]:
+def _columns(classes: Sequence[ClassReport], names: Sequence[str]) -> list[list[_Bar]]:
     """Bars by column, in the order in which classes come to them."""
     columns = [[_Bar(c.label, {k: (c.rows, c.rows)}) for k, c in enumerate(classes)]]
     for place in range(len(names)):
-        bars: dict[int, _Bar] = {}
+        bars: dict[str, _Bar] = {}
         for k, c in enumerate(classes):
-            op = c.route[place]
-            bars.setdefault(op, _Bar(names[op])).flows[k] = (c.came[op], c.left[op])
+            name = c.route[place]
+            at = names.index(name)
+            bars.setdefault(name, _Bar(brief(name))).flows[k] = (c.came[at], c.left[at])
         columns.append(list(bars.values()))
-    out = {k: (c.left[c.route[-1]],) * 2 for k, c in enumerate(classes)}
+    out = {k: (c.left[names.index(c.route[-1])],) * 2 for k, c in enumerate(classes)}
     columns.append([_Bar(f"{sum(n for n, _ in out.values()):,} out", out)])
     return columns
 
 
 def _place(columns: Sequence[Sequence[_Bar]], scale: float) -> tuple[float, float]:
-    """Set bars side by side and below each other, those of a column in the middle; the height of all, and from column to
+    """Set the bars of a column below each other, in the middle; returns the height of the picture and the width of a
     column."""
     heights = [sum(ABOVE + _tall(bar.tall, scale) for bar in column) for column in columns]
     step = (WIDTH - FIRST - CLASSES - LAST - BAR) / (len(columns) - 2)
@@ -92,12 +93,12 @@ def _place(columns: Sequence[Sequence[_Bar]], scale: float) -> tuple[float, floa
     return max(heights) + 8, step
 
 
-def _tall(tuples: float, scale: float) -> float:
-    return max(tuples * scale, LEAST)
+def _tall(rows: float, scale: float) -> float:
+    return max(rows * scale, LEAST)
 
 
-def _bands(before: Sequence[_Bar], after: Sequence[_Bar], classes: Sequence[ClassSummary], scale: float) -> list[str]:
-    """The tuples that go on from one column to the next, and those that do not."""
+def _bands(before: Sequence[_Bar], after: Sequence[_Bar], classes: Sequence[ClassReport], scale: float) -> list[str]:
+    """The rows that go on from one column to the next, and those that do not."""
     parts = []
     entry = {id(bar): bar.top for bar in after}
     for bar in before:
@@ -107,7 +108,7 @@ def _bands(before: Sequence[_Bar], after: Sequence[_Bar], classes: Sequence[Clas
             colour, wide = COLOURS[k % len(COLOURS)], target.x - x
             thick, there = _tall(left, scale), entry[id(target)]
             label = classes[k].label
-            told = f"{came:,} tuples" if bar.name == label else f"{bar.name}, {came:,} in, {left:,} out"
+            told = f"{came:,} rows" if bar.name == label else f"{bar.name}, {came:,} in, {left:,} out"
             parts.append(_band(x, y, wide, there, thick, colour, f"{label}: {told}"))
             entry[id(target)] += thick
             if came > left:

@@ -1,12 +1,13 @@
 """Charts as SVG text: lines over batches, places in an order over batches, what was in force when, stacked bars, and the
 flow along a route.
 
-Colours are classes (`s0`, `s1`, ...) that the page's style sheet sets for light and dark. Every mark carries a title, so
-that a pointer over it tells its number.
+Colours are classes (`s0`, `s1`, ...) that the page's style sheet sets for light and dark; `colours` gives a name the same
+one in every chart. Every mark has a title, so that a pointer over it shows its number.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
@@ -15,32 +16,37 @@ WIDTH, HEIGHT = 720, 240
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 36
 COLOURS = 8
 Points = Sequence[tuple[float, float]]
+Colours = Mapping[str, int] | None
+CHANGES = '<span class="changed">┆ the plan changed</span>'
 
 
 def lines(
     series: Mapping[str, Points], *, marks: Sequence[tuple[float, str]] = (), share: bool = False, label: str = "",
-    bounds: Sequence[str] = (),
+    bounds: Sequence[str] = (), colours: Colours = None,
 ) -> str:  # fmt: skip
-    """A line for each series, dashed for those that bound the others; `marks` are vertical lines with a title."""
+    """A line for each series, dashed for those that bound the others; `marks` are changes of the plan."""
     xs = [x for points in series.values() for x, _ in points]
     ys = [y for points in series.values() for _, y in points]
     if not xs:
         return ""
     frame = _Frame(min(xs), max(xs), 0.0, 1.0 if share else max(ys))
     parts = [*frame.axes(share), *(frame.mark(x, title) for x, title in marks if frame.x0 <= x <= frame.x1)]
-    for k, (name, points) in enumerate(series.items()):
+    for name, points in series.items():
+        k = colour(name, series, colours)
         path = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points)
         dashed = " dashed" if name in bounds else ""
-        parts.append(f'<polyline class="line{dashed} s{k % COLOURS}" points="{path}"/>')
+        parts.append(f'<polyline class="line{dashed} s{k}" points="{path}"/>')
         for x, y in points if len(points) <= 80 else ():
             parts.append(
-                f'<circle class="dot s{k % COLOURS}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="2.5">'
+                f'<circle class="dot s{k}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="2.5">'
                 f"<title>{escape(name)}, batch {x:g}: {number(y, share)}</title></circle>"
             )
-    return _figure(parts, label, legend(series))
+    return _figure(parts, label, legend(series, colours, CHANGES if marks else ""))
 
 
-def places(orders: Sequence[tuple[float, Sequence[str]]], names: Sequence[str], *, label: str = "") -> str:
+def places(
+    orders: Sequence[tuple[float, Sequence[str]]], names: Sequence[str], *, label: str = "", colours: Colours = None
+) -> str:
     """Where each operator stood in the order, batch by batch; the first place is on top."""
     if not orders:
         return ""
@@ -53,15 +59,15 @@ def places(orders: Sequence[tuple[float, Sequence[str]]], names: Sequence[str], 
         for k in range(rows)
     ]
     parts += frame.below()
-    for k, name in enumerate(names):
+    for name in names:
         points = [(x, order.index(name) + 1) for x, order in orders if name in order]
         if x0 == x1:  # a single batch: a short line, for a point draws nothing
             points = [(x + d, y) for x, y in points for d in (-0.25, 0.25)]
         path = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points)
         parts.append(
-            f'<polyline class="line wide s{k % COLOURS}" points="{path}"><title>{escape(name)}</title></polyline>'
+            f'<polyline class="line wide s{colour(name, names, colours)}" points="{path}"><title>{escape(name)}</title></polyline>'
         )
-    return _figure(parts, label, legend(names), height)
+    return _figure(parts, label, legend(names, colours), height)
 
 
 def stacked(rows: Sequence[tuple[float, Mapping[str, float]]], *, unit: str = "", label: str = "") -> str:
@@ -86,10 +92,8 @@ def stacked(rows: Sequence[tuple[float, Mapping[str, float]]], *, unit: str = ""
     return _figure(drawn, label, legend(names))
 
 
-def flow(
-    stations: Sequence[tuple[str, float]], out: float, *, label: str = "", colours: Mapping[str, int] | None = None
-) -> str:
-    """Tuples along a route: a band as wide as the rows that come to each operator, and what leaves at the end.
+def flow(stations: Sequence[tuple[str, float]], out: float, *, label: str = "", colours: Colours = None) -> str:
+    """Rows along a route: a band as wide as the rows that come to each operator, and what leaves at the end.
 
     Names and numbers stand below the picture, in the order of the route, so that long ones have room on a phone too.
 
@@ -107,16 +111,16 @@ def flow(
         x, nxt = 10 + k * step, 10 + (k + 1) * step
         a, b = thick[k] / 2, thick[k + 1] / 2
         bend = (x + nxt) / 2
-        colour = (colours or {}).get(name, k) % COLOURS
+        hue = (colours or {}).get(name, k) % COLOURS
         told = f"{escape(name)}: {number(rows)} rows"
         parts.append(
             f'<path class="band" d="M{x:.1f},{middle - a:.1f} C{bend:.1f},{middle - a:.1f} {bend:.1f},{middle - b:.1f} '
             f"{nxt:.1f},{middle - b:.1f} L{nxt:.1f},{middle + b:.1f} C{bend:.1f},{middle + b:.1f} {bend:.1f},{middle + a:.1f} "
             f'{x:.1f},{middle + a:.1f} Z"><title>{told}</title></path>'
-            f'<rect class="station s{colour}" x="{x:.1f}" y="{middle - most / 2 - 6:.1f}" width="5" '
+            f'<rect class="station s{hue}" x="{x:.1f}" y="{middle - most / 2 - 6:.1f}" width="5" '
             f'height="{most + 12:.1f}" rx="2"><title>{told}</title></rect>'
         )
-        below.append(f'<span><i class="s{colour}"></i>{escape(name)} <b>{number(rows)}</b></span>')
+        below.append(f'<span><i class="s{hue}"></i>{escape(name)} <b>{number(rows)}</b></span>')
     below.append(f"<span>out <b>{number(out)}</b></span>")
     return _figure(parts, label, f'<div class="legend route">{"".join(below)}</div>', height)
 
@@ -153,9 +157,14 @@ def lanes(rows: Mapping[str, Sequence[tuple[float, str]]], *, label: str = "") -
     return _figure(parts, label, "", height)
 
 
-def legend(names: Mapping[str, object] | Sequence[str]) -> str:
-    entries = [f'<span><i class="s{k % COLOURS}"></i>{escape(n)}</span>' for k, n in enumerate(names)]
-    return f'<div class="legend">{"".join(entries)}</div>'
+def colour(name: str, names: Mapping[str, object] | Sequence[str], colours: Colours) -> int:
+    """The number of a name's colour: its own on all charts, or else by its place on this one."""
+    return (colours or {}).get(name, list(names).index(name)) % COLOURS
+
+
+def legend(names: Mapping[str, object] | Sequence[str], colours: Colours = None, more: str = "") -> str:
+    entries = [f'<span><i class="s{colour(n, names, colours)}"></i>{escape(n)}</span>' for n in names]
+    return f'<div class="legend">{"".join(entries)}{more}</div>'
 
 
 def number(value: float, share: bool = False) -> str:
@@ -250,6 +259,15 @@ def short(name: str, width: float, letter: float = 8) -> str:
     """
     most = max(int(width / letter) - 1, 4)
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def brief(text: str) -> str:
+    """Predicates without their arguments, in a name or a route.
+
+    >>> brief("dark(f.lands, f.lat) → late(f.delay)")
+    'dark → late'
+    """
+    return re.sub(r"\b([A-Za-z_]\w*)\([^()]*\)", r"\1", text)
 
 
 def _figure(parts: Sequence[str], label: str, below: str, height: int = HEIGHT) -> str:
