@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from thalweg.engine import calibrate
+from thalweg.engine import calibrate, machine
 from thalweg.execute.kernels import join as kernels
 from thalweg.profile.prices import RECORDED, Prices
 from thalweg.state.kernels import index
@@ -54,41 +54,41 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache folder of its own, and no prices known yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("THALWEG_PRICES", raising=False)
-    calibrate.measured.cache_clear()
+    machine.prices.cache_clear()
     yield tmp_path / "thalweg"
-    calibrate.measured.cache_clear()
+    machine.prices.cache_clear()
 
 
 def test_a_machine_is_measured_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = calibrate.measured()
-    assert found is calibrate.measured()
+    found = machine.prices()
+    assert found is machine.prices()
     assert all(price > 0 for price in found.record().values())
     # A probe that meets nothing still costs more than a hash; asking a policy more than a row.
     assert found.probe > found.hash
     assert found.ask > found.classify
     monkeypatch.setattr(calibrate, "measure", lambda: pytest.fail("measured again"))
-    calibrate.measured.cache_clear()
-    assert calibrate.measured() == found, "the next process reads what was kept"
+    machine.prices.cache_clear()
+    assert machine.prices() == found, "the next process reads what was kept"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"hash": 1}x', '{"unknown": 1.0}'])
 def test_a_spoilt_file_is_measured_again(cache: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
     monkeypatch.setattr(calibrate, "measure", lambda: Prices(bucket=5e-9))
-    calibrate.measured()
+    machine.prices()
     (kept,) = cache.glob("prices-*.json")
     kept.write_text(content)
-    calibrate.measured.cache_clear()
-    assert calibrate.measured() == Prices(bucket=5e-9)
-    calibrate.measured.cache_clear()
-    assert calibrate.measured() == Prices(**json.loads(kept.read_text()))
+    machine.prices.cache_clear()
+    assert machine.prices() == Prices(bucket=5e-9)
+    machine.prices.cache_clear()
+    assert machine.prices() == Prices(**json.loads(kept.read_text()))
 
 
 def test_a_folder_that_can_not_be_written_is_no_reason_to_fail(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write_text("a file where the folder should be")
     monkeypatch.setattr(calibrate, "measure", lambda: Prices(bucket=5e-9))
-    assert calibrate.measured() == Prices(bucket=5e-9)
+    assert machine.prices() == Prices(bucket=5e-9)
 
 
 def test_recorded_prices_can_be_asked_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THALWEG_PRICES", "recorded")
-    assert calibrate.measured() is RECORDED
+    assert machine.prices() is RECORDED

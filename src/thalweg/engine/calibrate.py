@@ -3,21 +3,13 @@
 Probes of several layouts differ in how many buckets they walk and how many candidates they meet; a least-squares fit
 of their times gives the prices of a request, a bucket and a candidate. Entering rows by one attribute and by two gives
 those of a hash and an entry, evicting them that of a deletion. Processor time of this thread, the least of a few
-passes. What is measured is kept in the user's cache folder, for this machine and version. THALWEG_PRICES=recorded takes
-`RECORDED` instead, so that decisions can be repeated. Prices change decisions, never results.
+passes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import platform
 from collections.abc import Callable
-from functools import lru_cache, partial
-from importlib.metadata import version
-from pathlib import Path
-from tempfile import NamedTemporaryFile
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +19,7 @@ from thalweg.engine.overheads import Clock
 from thalweg.execute.kernels import join as kernels
 from thalweg.execute.meter import own_nanoseconds
 from thalweg.plan.layout import Layout
-from thalweg.profile.prices import RECORDED, Prices
+from thalweg.profile.prices import Prices
 from thalweg.state.kernels import index
 from thalweg.state.kernels.layout import EXPIRY, KEYS, MEMBERS
 from thalweg.state.slice import FOREVER, Window
@@ -45,41 +37,6 @@ LAYOUTS = ((13, 0), (11, 0), (9, 0), (7, 0), (9, 4), (8, 5), (7, 4), (7, 6), (6,
 """Bits of an attribute that the probes know and of one that they do not: 1 to 256 buckets, up to 256 candidates."""
 LEAST = 1e-10
 """Seconds: no price is nothing."""
-
-
-@lru_cache(maxsize=1)
-def measured() -> Prices:
-    """The prices of this machine: kept, or measured now and kept."""
-    if os.environ.get("THALWEG_PRICES") == "recorded":
-        return RECORDED
-    kept = _kept()
-    try:
-        return Prices(**json.loads(kept.read_text()))
-    except (OSError, TypeError, ValueError):
-        found = measure()
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with NamedTemporaryFile("w", dir=kept.parent, delete=False) as draft:
-            json.dump(found.record(), draft)
-        os.replace(draft.name, kept)
-    except OSError:
-        pass  # a folder that can't be written costs the next process a tenth of a second
-    return found
-
-
-def _kept() -> Path:
-    """One file for each machine and each version of what is measured."""
-    machine = (
-        platform.node(),
-        platform.machine(),
-        platform.processor(),
-        str(os.cpu_count()),
-        platform.python_version(),
-    )
-    parts = (*machine, version("thalweg"), version("numba"), version("numpy"), str(sorted(RECORDED.record())))
-    name = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder) / "thalweg" / f"prices-{name}.json"
 
 
 def measure(clock: Clock = own_nanoseconds) -> Prices:

@@ -41,6 +41,7 @@ from thalweg.optimize import schedules
 from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
 from thalweg.plan.reason import Fact
+from thalweg.profile.prices import Prices
 from thalweg.state.slice import ALWAYS
 from thalweg.state.stem import SLICE_ROWS
 
@@ -78,6 +79,8 @@ class Engine:
         Spark can evaluate are accepted: `left` lists them, and the caller applies them to the results.
     meters
         By alias: a meter other than the real clock. Decisions on recorded costs are reproducible.
+    prices
+        What operations cost, other than as measured on this machine.
     monitors
         What makes a monitor for an input, by its alias; every stream gets one of each. `findings()` tells what they saw.
     scheduler
@@ -92,7 +95,8 @@ class Engine:
         index: str | Layout | Mapping[str, Layout | str] | IndexTuner = "hash",
         tables: Mapping[str, pa.Table] | None = None, idle: Mapping[str, int] | None = None, output: Kind | None = None,
         prefiltered: bool = False, leave: bool = False, slice_rows: int = SLICE_ROWS, buffer: int = BUFFER,
-        meters: Mapping[str, Meter] | None = None, monitors: Sequence[MakeMonitor] = (), scheduler: Scheduler | None = None,
+        meters: Mapping[str, Meter] | None = None, prices: Prices | None = None,
+        monitors: Sequence[MakeMonitor] = (), scheduler: Scheduler | None = None,
         deltas: DeltaSink | None = None,
     ) -> None:  # fmt: skip
         self.query = bind(query, dict(sources or {}), dict(functions or {})) if isinstance(query, str) else query
@@ -102,7 +106,7 @@ class Engine:
         layouts, tuner = _layouts_and_tuner(index)
         self.flow = Flow(
             self.shape, self.sources, policy=policy, seed=seed, layouts=layouts, tuner=tuner, output=output,
-            slice_rows=slice_rows, buffer=buffer, meters=meters,
+            slice_rows=slice_rows, buffer=buffer, meters=meters, prices=prices,
         )  # fmt: skip
         self.stages = self.flow.stages
         if deltas is not None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from thalweg.contract.relation import DeltaSink
 from thalweg.contract.visits import Visits
-from thalweg.engine import calibrate
+from thalweg.engine import machine
 from thalweg.engine.dispatch import Dispatch, Sending
 from thalweg.engine.lifetimes import Lifetimes
 from thalweg.engine.output import Kind, Output
@@ -31,6 +31,7 @@ from thalweg.execute.meter import Meter
 from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Pipeline
+from thalweg.profile.prices import Prices
 from thalweg.state.slice import ALWAYS, FOREVER
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ class Flow:
     def __init__(
         self, shape: Shape, sources: Sources, *, policy: str | MakePolicy, seed: int, layouts: Layouts,
         tuner: str | IndexTuner | None, output: Kind | None, slice_rows: int, buffer: int,
-        meters: Mapping[str, Meter] | None = None,
+        meters: Mapping[str, Meter] | None = None, prices: Prices | None = None,
     ) -> None:  # fmt: skip
         self.shape = shape
+        self.prices = prices or machine.prices()
         self.sources = sources
         self.events: list[Event] = []
         self.batches = 0
@@ -72,7 +74,7 @@ class Flow:
         dispatch = None
         if i in self.shape.streams or (not self.shape.streams and i == 0):
             pipeline = self.shape.pipeline(i)
-            chosen = make(policy, pipeline, seed) if isinstance(policy, str) else policy(pipeline, seed)
+            chosen = make(policy, pipeline, seed, self.prices) if isinstance(policy, str) else policy(pipeline, seed)
             dispatch = Dispatch(chosen, pipeline, self.events)
         stem, member = None, 0
         if self.shape.stored(i):
@@ -102,7 +104,7 @@ class Flow:
 
         if tuner is None:
             return None
-        chosen = make(tuner, seed, calibrate.measured) if isinstance(tuner, str) else tuner
+        chosen = make(tuner, seed, self.prices) if isinstance(tuner, str) else tuner
         return Tuning(chosen, self.shape, self.stems, self.sources.waiting)
 
     def tell_lifetimes(self, sink: DeltaSink) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from typing import Any
 
 from thalweg.contract.explanation import Explanation, OperatorView, RouteView
 from thalweg.contract.policy import Policy
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.plan import Pipeline
+from thalweg.profile.prices import Prices
 
 GROUP = "thalweg.policies"
 
@@ -24,11 +26,14 @@ def names() -> list[str]:
     return sorted(_registered())
 
 
-def make(name: str, pipeline: Pipeline, seed: int = 0, **options: Any) -> Policy:
-    """A fresh policy for a pipeline."""
+def make(name: str, pipeline: Pipeline, seed: int = 0, prices: Prices | None = None, **options: Any) -> Policy:
+    """A fresh policy for a pipeline. One that takes `prices` gets those of the machine."""
     if name not in _registered():
         raise DefinitionError(f"no policy '{name}'", hint=did_you_mean(name, names()))
-    policy: Policy = _registered()[name].load()(pipeline, seed, **options)
+    kind = _registered()[name].load()
+    if prices is not None and "prices" in signature(kind).parameters:
+        options["prices"] = prices
+    policy: Policy = kind(pipeline, seed, **options)
     return policy
 
 

@@ -1,7 +1,7 @@
 """Prices: what single operations cost on this machine, in seconds. One currency for every decision.
 
 A value, so that a decision can be made again: measured when the first engine of a process starts
-(`engine/calibrate.py`), or `RECORDED`, which tests, the lab and counted benchmarks use. The first six are AMRI's C_h,
+(`engine/machine.py`), or `RECORDED`, which tests, the lab and counted benchmarks use. The first six are AMRI's C_h,
 C_c, C_insert and C_delete (table 1, section 8.1) and what the paper leaves out.
 """
 

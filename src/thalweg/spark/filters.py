@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from thalweg import optimize
 from thalweg.contract import learned
 from thalweg.contract.report import TaskReport
+from thalweg.engine import machine
 from thalweg.engine.filtercell import FilterCell
 from thalweg.engine.report import of_filters
 from thalweg.execute.filters import Filter
@@ -75,7 +76,7 @@ class FilterTask:
             frozen = "classes"
             if "" in orders.routes:
                 frozen, problem = pinned(orders.routes[""], self.pipeline)
-        policy = optimize.make(self.policy, self.pipeline, self.seed * 1009 + partition())
+        policy = optimize.make(self.policy, self.pipeline, self.seed * 1009 + partition(), machine.prices())
         prior = _learned.get(self.key) or control.learned()
         events = learned.take_up(policy, prior) if prior else []
         events += ignored(problem, self.policy)

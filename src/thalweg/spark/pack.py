@@ -16,6 +16,7 @@ import pyarrow as pa
 from thalweg import optimize
 from thalweg.contract import learned
 from thalweg.contract.report import HeavyReport, InputReport, TaskReport
+from thalweg.engine import machine
 from thalweg.engine.filtercell import FilterCell
 from thalweg.engine.placing import Placing
 from thalweg.engine.report import of_filters
@@ -102,7 +103,7 @@ class PackTask:
         if not judges or shape.query.inputs[i].window.ordered:
             return None
         pipeline = Pipeline(alias, tuple(Operator(j.name) for j in judges))
-        policy = optimize.make(self.policy, pipeline, self.seed)
+        policy = optimize.make(self.policy, pipeline, self.seed, machine.prices())
         orders, problem = Control(self.control, self.key).orders()
         frozen = None
         if orders.frozen and alias in orders.filters:

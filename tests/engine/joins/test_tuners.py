@@ -13,7 +13,7 @@ import pytest
 from tests.engine.joins.check import check
 
 from thalweg.contract.batch import Batch
-from thalweg.engine import calibrate
+from thalweg.engine import machine
 from thalweg.engine.engine import Engine
 from thalweg.errors import DefinitionError
 from thalweg.language.bind import bind
@@ -252,10 +252,10 @@ def test_selections_are_paid_from_a_share_of_the_work() -> None:
 
 def test_what_is_priced_is_measured_unless_the_name_says_recorded() -> None:
     here = Prices(candidate=5.0, bucket=50.0)
-    assert make("amri", measured=lambda: here).prices == here  # type: ignore[attr-defined]
-    assert make("amri recorded", measured=lambda: here).prices == RECORDED  # type: ignore[attr-defined]
+    assert make("amri", measured=here).prices == here  # type: ignore[attr-defined]
+    assert make("amri recorded", measured=here).prices == RECORDED  # type: ignore[attr-defined]
     assert make("amri").prices == RECORDED  # type: ignore[attr-defined]
-    assert engine(index="amri").flow.tuning.tuner.prices == calibrate.measured()  # type: ignore[union-attr, attr-defined]
+    assert engine(index="amri").flow.tuning.tuner.prices == machine.prices()  # type: ignore[union-attr, attr-defined]
 
 
 def test_a_restart_on_another_machine_keeps_the_prices() -> None:

@@ -109,7 +109,7 @@ class TunerName:
         return cls(kind, number, parts)
 
 
-def make(name: str, seed: int = 0, measured: Callable[[], Prices] | None = None, **options: Any) -> IndexTuner:
+def make(name: str, seed: int = 0, measured: Prices | None = None, **options: Any) -> IndexTuner:
     """A fresh tuner by name. `measured` tells the prices of this machine; without it, and for a name with `recorded`,
     they are those recorded."""
     from thalweg.optimize.indexes.amri import PAPER, Amri
@@ -120,7 +120,7 @@ def make(name: str, seed: int = 0, measured: Callable[[], Prices] | None = None,
         return ChaosTuner(seed)
     chosen: dict[str, Any] = {**(PAPER if said.kind == "amri-paper" else {}), **said.parts}
     if chosen.pop("prices", "measured") == "measured" and measured is not None:
-        chosen["prices"] = measured()
+        chosen["prices"] = measured
     chosen |= options
     return Amri(name=name, hashes=said.number or None, seed=seed, **chosen)
 
