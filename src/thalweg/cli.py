@@ -1,4 +1,4 @@
-"""The `thalweg` command: demo, lab, and what later joins them. Each sub-command imports what it needs when it runs."""
+"""The `thalweg` command. Each sub-command imports what it needs when it runs, so `--help` stays fast."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(
     query: Only = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="A live view instead of lines.")] = False,
 ) -> None:
-    """Run an application file: all its queries side by side, until they end or Ctrl-C; restarts go on."""
+    """Run an application file: all its queries side by side, until they end or Ctrl-C. A restart continues."""
     from thalweg.app.run import run
 
     _end(lambda: run(file, only=tuple(query or ()), watch=watch))
@@ -60,7 +60,7 @@ def explain(file: AppFile, query: Only = None) -> None:
 
 @app.command()
 def init(folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path()) -> None:
-    """Write an application that runs as it is, with comments, to be changed into your own."""
+    """Write a commented application that runs as it is, as a starting point for your own."""
     from thalweg.app.init import init
 
     def write() -> int:
@@ -85,7 +85,7 @@ def doctor(
 
 
 def _end(command: Callable[[], int]) -> None:
-    """Leave with the command's code; what a user can mend is said without a traceback."""
+    """Exit with the command's code; show errors the user can fix without a traceback."""
     from thalweg.errors import ThalwegError
 
     try:

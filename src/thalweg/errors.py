@@ -1,7 +1,7 @@
 """One family of errors: what was expected, what was found, where, and what to do next.
 
-Every error a user can cause is a ThalwegError; the message is complete on its own, because Spark shows only the text of
-what a Python worker raised.
+Every error a user can cause is a ThalwegError. The message is complete on its own, because Spark shows only the text of
+an exception from a Python worker.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class DefinitionError(ThalwegError, ValueError):
 
 
 class QueryError(DefinitionError):
-    """The SQL text is not understood or not supported; `where` underlines the place."""
+    """The SQL text can't be parsed or is not supported; `where` underlines the place."""
 
 
 class PredicateError(ThalwegError):
-    """A predicate raised on a row that survives all others, or returned something that is no verdict."""
+    """A predicate raised on a row that passes all others, or returned no valid verdict."""
 
 
 class CheckpointError(ThalwegError):
-    """The state of a restarted query does not belong to it."""
+    """The checkpoint of a restarted query belongs to a different query."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,9 +1,9 @@
-"""Chooses shares: of all ways to cut the key space into so many cells, the one that copies the fewest rows.
+"""Chooses shares: of all ways to cut the key space into a given number of cells, the one that copies the fewest rows.
 
-The hypercube (shares) method: input i, arriving at rate r_i, is copied to cells / Π(shares of its classes) cells, so
-the rows that travel are Σ r_i · copies_i. All factorisations are examined, which is exact and cheap for the numbers of
-cells and classes there are. Windows that depend on the order of a whole input allow one cell only, unless every such
-window is partitioned by a common key class.
+The hypercube (shares) method: input i, arriving at rate r_i, is copied to cells / Π(shares of its classes) cells, so Σ
+r_i · copies_i rows travel. We examine every factorisation, which is exact, and cheap for realistic numbers of cells and
+classes. A window that depends on the order of a whole input forces one cell, unless a common key class partitions every
+such window.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def choose(classes: Sequence[Sequence[int]], rates: Sequence[float], keys: int, 
 
     >>> choose([[0], [0], [0]], [1, 1, 1], keys=1, cells=4)  # one common key: nothing is copied
     Shares(sizes=(4,))
-    >>> choose([[0, 1], [0], [1]], [100, 1, 1], keys=2, cells=4).replication([0, 1])  # a star: the fast input is not copied
+    >>> choose([[0, 1], [0], [1]], [100, 1, 1], keys=2, cells=4).replication([0, 1])  # star: fast input not copied
     1
     """
     if not keys:
@@ -55,12 +55,12 @@ def classes(query: Query) -> list[list[int]]:
 
 
 def copied(query: Query, shares: Shares, rates: Sequence[float]) -> float:
-    """Rows that travel under these shares, for rows that arrive at these rates."""
+    """Rows that travel under these shares at these arrival rates."""
     return sum(rate * shares.replication(own) for own, rate in zip(classes(query), rates, strict=True))
 
 
 def for_query(query: Query, cells: int, rates: Sequence[float] | None = None) -> tuple[Shares, str]:
-    """Shares for a query, and why they are so."""
+    """Shares for a query, and the reason."""
     if not query.block.keys:
         return Shares(()), "no equality between inputs: one cell"
     ordered = [i for i in query.inputs if i.is_stream and i.window.ordered]
@@ -78,7 +78,7 @@ def for_query(query: Query, cells: int, rates: Sequence[float] | None = None) ->
 
 
 def _partitioning_class(query: Query) -> int | None:
-    """A key class on whose columns every row window is partitioned."""
+    """A key class whose columns partition every row window."""
     for c, key in enumerate(query.block.keys):
         columns = {(k.input, k.name) for k in key.columns}
         if all(

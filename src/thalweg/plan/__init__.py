@@ -1,4 +1,4 @@
-"""What is decided: immutable values that policies and tuners make and the engine obeys."""
+"""Decisions as immutable values: policies and tuners make them, the engine obeys."""
 
 from thalweg.plan.change import Change
 from thalweg.plan.event import Event

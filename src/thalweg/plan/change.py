@@ -1,7 +1,7 @@
-"""A change: one part of the plan before and after a decision, with what a row costs under each.
+"""A change: one part of the plan before and after a decision, with the cost of a row under each.
 
-Values only: routes are tuples of operator names by class, layouts are `Layout`. Costs are seconds per row of the input
-concerned, or None while they are unknown.
+Values only: routes are tuples of operator names by class, layouts are `Layout`. Costs are in seconds per row of the
+affected input, or None while unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from thalweg.plan.layout import Layout
 
 Part = Literal["routes", "layouts", "caches", "purges", "schedule"]
 NamedRoutes = Mapping[str, tuple[str, ...]]
-"""By class label, the names of the operators in the order in which they are visited."""
+"""By class label, the operators' names in visiting order."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Change:
     cost_before: float | None = None
     cost_after: float | None = None
     slices: frozenset[int] = frozenset()
-    """Layouts: the stored slices that move too. Others keep the layout they have."""
+    """Layouts: the stored slices that migrate. Others keep their layout."""
     attributes: tuple[str, ...] = ()
-    """Layouts: the names of the stem's join attributes, in the order in which a layout counts them."""
+    """Layouts: the names of the stem's join attributes, in the layout's order."""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON values."""

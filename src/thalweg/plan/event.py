@@ -1,4 +1,4 @@
-"""An event: the record of one decision, or of something noticed that changed nothing."""
+"""An event: the record of one decision, or of an observation that changed nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Event:
     """How many tuples the decider had seen."""
     why: Reason
     change: Change | None = None
-    """None where nothing changed."""
+    """None if nothing changed."""
 
     @property
     def cost_before(self) -> float | None:

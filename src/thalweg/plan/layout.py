@@ -1,8 +1,8 @@
-"""A layout: how the slices of a stem are indexed. A value; `execute/index.py` makes indexes of it.
+"""A layout: how the slices of a stem are indexed. A value; `state/index.py` builds the indexes.
 
-`bits`: one bit-address index, so many bits of each join attribute (AMRI, section 4.1). `hash`: hash indexes, one for
-each access pattern that is asked for, or only those listed; then other patterns use the one with the most of their
-attributes and no others, or scan (section 2.2).
+`bits`: one bit-address index with a few bits of each join attribute (AMRI, section 4.1). `hash`: one hash index per
+access pattern that probes use, or only the listed ones; an unlisted pattern uses the index that shares the most
+attributes with it and has no others, or scans (section 2.2).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Literal
 from thalweg.errors import DefinitionError
 
 Pattern = tuple[int, ...]
-"""An access pattern: the join attributes of a stem that a probe knows, by their place in the stem's list."""
+"""An access pattern: the join attributes that a probe knows, by position in the stem's list."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How slices are indexed. `bits` of a bit-address layout go to the stem's join attributes in their order; none
-    given means equal shares. A directory is no larger than its rows are many: few rows get fewer bits.
+    """How slices are indexed. `bits` are given in the order of the stem's join attributes; empty means equal shares. A
+    directory never has more buckets than rows, so small slices get fewer bits.
 
     >>> Layout("bits", (5, 2, 3)).fitted(3, 16)
     (2, 1, 1)
@@ -46,7 +46,7 @@ class Layout:
         return cls("hash" if layout == "hash" else "bits")
 
     def fitted(self, attributes: int, rows: int) -> tuple[int, ...]:
-        """Bits per attribute for up to so many rows."""
+        """Bits per attribute for at most `rows` rows."""
         if not attributes:
             return ()
         most = max(rows - 1, 0).bit_length()
@@ -58,7 +58,7 @@ class Layout:
         return tuple(bits)
 
     def serving(self, pattern: Pattern) -> Pattern:
-        """The attributes of the hash index that an access pattern uses; none is a scan."""
+        """The attributes of the hash index that serves an access pattern; empty means a scan."""
         if self.patterns is None:
             return pattern
         fit = [p for p in self.patterns if set(p) <= set(pattern)]
@@ -82,7 +82,7 @@ class Layout:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Layout:
-        """What `record` wrote."""
+        """Read what `record` wrote."""
         patterns = record["patterns"]
         return cls(
             record["kind"], tuple(record["bits"]), None if patterns is None else tuple(tuple(p) for p in patterns)

@@ -1,4 +1,4 @@
-"""A pipeline: the operators that tuples of one input must visit, and which orders of them are allowed.
+"""A pipeline: the operators that the tuples of one input must visit, and the allowed orders.
 
 One pipeline per input, as in the thesis (3.2, 5.2). A filter may be pinned behind its guards. A stem may be visited
 once the tuple is connected to it: directly by a predicate of the arriving input (`near` is None), or through an
@@ -25,11 +25,11 @@ class Operator:
     name: str
     kind: Literal["filter", "stem"] = "filter"
     after: frozenset[int] = frozenset()
-    """Operators that must all have been visited before."""
+    """Operators that must all be visited first."""
     near: frozenset[int] | None = None
-    """Operators of which at least one must have been visited before; None where the input itself is connected."""
+    """At least one of these must be visited first; None if the input itself is connected."""
     keys: frozenset[int] = frozenset()
-    """Join keys of a stem, by numbers that all inputs of a query share."""
+    """The stem's join keys, numbered across all inputs of the query."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Pipeline:
         while waiting:
             nxt = next((i for i in waiting if self._ready(i, visited)), None)
             if nxt is None:
-                # No operator is ready: a circle of guards, or parts of the query that nothing connects (a product).
+                # No operator is ready: the guards form a circle, or the query is a product of unconnected parts.
                 nxt = next((i for i in waiting if self.operators[i].after <= set(visited)), None)
             if nxt is None:
                 names = ", ".join(f"'{self.names[i]}'" for i in waiting)
@@ -84,7 +84,7 @@ class Pipeline:
         return all(g in visited for g in op.after) and (op.near is None or any(g in visited for g in op.near))
 
     def eligible(self, visited: Collection[int]) -> list[int]:
-        """The operators that may come next. Where nothing connects the rest, all whose guards are met: a product."""
+        """The operators that may come next. If nothing connects the rest (a product), all whose guards are met."""
         known = self._eligible
         key = frozenset(visited)
         if key not in known:
@@ -95,7 +95,7 @@ class Pipeline:
 
     @cached_property
     def _eligible(self) -> dict[frozenset[int], list[int]]:
-        """Answers given before: policies ask the same again and again."""
+        """Earlier answers: policies repeat the same questions."""
         return {}
 
     def _find_eligible(self, visited: frozenset[int]) -> list[int]:
@@ -112,7 +112,7 @@ class Pipeline:
         return self.free or all(op in self.eligible(route.operators[:k]) for k, op in enumerate(route))
 
     def indexes(self, route: Sequence[int]) -> frozenset[tuple[int, frozenset[int]]]:
-        """The indexes that a route looks into: a stem, and those of its keys that are known when it is visited.
+        """The indexes that a route probes: each stem with those of its keys that are known by then.
 
         >>> keys = [frozenset(k) for k in ({0, 2}, {1, 2})]
         >>> p = Pipeline("a", tuple(Operator(n, "stem", keys=k) for n, k in zip("bc", keys)), frozenset({0, 1}))
@@ -128,7 +128,7 @@ class Pipeline:
         return frozenset(found)
 
     def closest(self, wish: Sequence[int]) -> Route:
-        """The allowed route nearest to a wished order: at each place the first wished operator that is eligible."""
+        """The allowed route nearest to a wanted order: at each place, the first wanted operator that is eligible."""
         if self.free:
             return Route(tuple(wish))
         route: list[int] = []

@@ -1,7 +1,7 @@
 """The plan: every decision in force, as one immutable value with one version.
 
 Routes by input and class, layouts by stem, and room for caches, purges and the schedule. A decision is a `Change`;
-applying it gives the next plan. An engine swaps plans in between rusters, so a batch never sees half a change.
+applying it gives the next plan. An engine swaps plans only between rusters, so a batch never sees half a change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Plan:
         return Plan, (self.version, *(dict(getattr(self, part)) for part in PARTS), self.pinned)
 
     def apply(self, change: Change) -> Plan:
-        """The plan after a change; what changes to None is gone."""
+        """The plan after a change; None removes an entry."""
         part = {**getattr(self, change.part), change.where: change.after}
         if change.after is None:
             del part[change.where]
@@ -52,6 +52,6 @@ class Plan:
         return replace(self, version=self.version + 1, **changes)
 
     def route(self, where: str | None = None) -> tuple[str, ...]:
-        """The order of the first class of an input; of the only input if none is named."""
+        """The order of the first class of an input; without a name, of the only input."""
         routes = self.routes[where] if where is not None else next(iter(self.routes.values()))
         return next(iter(routes.values()))

@@ -1,6 +1,6 @@
-"""A reason: why something was decided, as facts and a sentence with gaps for them. The text is made when it is shown.
+"""A reason: why something was decided, as facts and a sentence with gaps for them, formatted when shown.
 
-Facts are plain JSON values, so whoever reads an event by machine needs no prose.
+Facts are plain JSON values, so a program that reads events need not parse prose.
 """
 
 from __future__ import annotations

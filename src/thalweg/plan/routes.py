@@ -14,7 +14,7 @@ from thalweg.plan.route import Route
 
 @dataclass(frozen=True)
 class Routes:
-    """Routes by class label; where all rows are one class, its label is "".
+    """Routes by class label; a single class has the label "".
 
     >>> routes = Routes.single(Route((0, 1)))
     >>> routes.with_routes({"": Route((1, 0))}).version
@@ -44,7 +44,7 @@ class Routes:
         return replace(self, version=self.version + 1, routes=routes)
 
     def names(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """By class label, the operators' names in the order in which they are visited.
+        """By class label, the operators' names in visiting order.
 
         >>> Routes.single(Route((1, 0))).names(["a", "b"])
         {'': ('b', 'a')}

@@ -1,9 +1,9 @@
-"""A ruster: the rows of one batch that travel together, the route of each of them, and why they travel.
+"""A ruster: the rows of one batch that travel together, the route of each, and their purpose.
 
-Most rusters have one route. One with several carries a route id for each row (query mesh's self-routing fabric, 5.2),
-so that rows of all classes whose next operator is the same meet it in one call. Profiling is a route too: a ruster
-whose purpose is `profile` has its rows tried on operators even after a drop, and its pass bits come back to the policy;
-`also` says which operators those are. Only rows of one route can be profiled together.
+Most rusters have one route. A ruster with several carries a route id per row (query mesh's self-routing fabric, 5.2),
+so rows of all classes that share a next operator meet it in one call. Profiling is a route too: rows of a ruster whose
+purpose is `profile` are tried on operators (those in `also`) even after a drop, and the policy gets their pass bits.
+Only rows of one route can be profiled together.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from thalweg.plan.route import Route
 
 Purpose = Literal["work", "profile", "explore"]
 Also = Literal["all", "next"] | frozenset[int]
-"""Tried even after a drop: all operators, the one after the dropping one, or those named."""
+"""Operators tried even after a drop: all, the one after the dropping one, or those named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ruster:
-    """Rows (positions in the batch; None means all of them), their route, and what for.
+    """Rows (positions in the batch; None means all), their route, and their purpose.
 
     >>> two = Ruster.mixed(None, (Route((0, 1)), Route((1, 0))), np.array([0, 1, 1], np.int32), ("low", "high"))
     >>> two.route.operators, two.label, len(two.routes)
@@ -37,20 +37,20 @@ class Ruster:
     purpose: Purpose = "work"
     also: Also = frozenset()
     label: str = ""
-    """The class these rows belong to, where the policy has classes; the first where there are several."""
+    """The class of these rows, if the policy has classes; the first if there are several."""
     trace: bool = False
-    """Filters: tell which operator dropped each row. It costs nothing and lets a policy count by content."""
+    """Filters: report which operator dropped each row. It is free and lets a policy count by content."""
     limit: float | None = None
-    """Joins: recall the rows of a route not begun yet if its stems take more units of work for each row than this."""
+    """Joins: recall a route's unstarted rows if its stems take more units of work per row than this."""
     turn: float | None = None
-    """Joins, profiled: recall all rows at the first stem, before anything is joined, if another one lets less than this
-    share of its matches through."""
+    """Joins, profiled: recall all rows at the first stem, before joining, if another stem lets less than this share of
+    its matches through."""
     routes: tuple[Route, ...] = ()
-    """All its routes. Keep the same tuple from batch to batch where you can: the fabric prepares for it once."""
+    """All its routes. Reuse the same tuple across batches if you can: the fabric prepares each tuple once."""
     labels: tuple[str, ...] = ()
     """The class of each route."""
     ids: NDArray[np.int32] | None = None
-    """The route of each row, by its place in `routes`; None: all rows take the first."""
+    """Per row, an index into `routes`; None: all rows take the first."""
 
     def __post_init__(self) -> None:
         if self.ids is None:

@@ -1,7 +1,7 @@
 """Shares: how the space of join keys is cut into cells (hypercube shares).
 
-Every key class gets a share; a cell is one combination of shares. A tuple belongs to all cells that agree with the
-hashes of its own keys, so the tuples of one result meet in exactly one cell: the one that all their keys agree on.
+Every key class gets a share; a cell is one combination of shares. A tuple goes to every cell that agrees with the
+hashes of its keys, so the tuples of one result meet in exactly one cell: the one that all their keys agree on.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Shares:
         return prod(self.sizes)
 
     def stride(self, key: int) -> int:
-        """What one step along a class adds to the number of a cell."""
+        """How much one step along a class adds to a cell number."""
         return prod(self.sizes[key + 1 :])
 
     def replication(self, keys: Sequence[int]) -> int:
-        """To how many cells a tuple that has these classes goes."""
+        """The number of cells that get a tuple with these classes."""
         return self.cells // prod(self.sizes[k] for k in keys)
 
     def offsets(self, keys: Sequence[int]) -> list[int]:
-        """What to add to the cell of a tuple's own keys to get all its cells."""
+        """The offsets from the cell of a tuple's own keys to all its cells."""
         free = [k for k in range(len(self.sizes)) if k not in keys]
         return sorted(sum(p) for p in product(*([i * self.stride(k) for i in range(self.sizes[k])] for k in free)))

@@ -18,7 +18,7 @@ Column = Callable[[int], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of one attribute: with a bound, or for equality where values have no order."""
+    """Compares one attribute with a bound, or for equality if its values have no order."""
 
     attribute: int
     value: float
@@ -70,7 +70,7 @@ class Tree:
     def leaves(
         self, path: tuple[tuple[Comparison, bool], ...] = ()
     ) -> Iterator[tuple[int, tuple[tuple[Comparison, bool], ...]]]:
-        """Each leaf's class, and the tests on its way with their outcomes."""
+        """Each leaf's class, and the tests on its path with their outcomes."""
         if self.test is None:
             yield self.label, path
             return
@@ -80,7 +80,7 @@ class Tree:
         yield from self.no.leaves((*path, (self.test, False)))
 
     def relabelled(self, labels: Mapping[int, int]) -> Tree:
-        """The tree with other classes at its leaves; a test whose two sides agree is left out."""
+        """The tree with new classes at its leaves; drops tests whose two sides agree."""
         if self.test is None:
             return Tree(labels[self.label])
         assert self.yes is not None
@@ -120,7 +120,7 @@ class Tree:
 
 
 def told(test: Comparison, holds: bool, names: list[str], word: Callable[[int, float], str]) -> str:
-    """A test as a reader knows it.
+    """A test as text.
 
     >>> told(Comparison(0, 2.0), False, ["size"], lambda j, value: f"{value:g}")
     'size > 2'

@@ -1,8 +1,8 @@
-"""An uncertain route: operators whose order is not decided, `<2, 3|1, 4>` (query mesh 5.4). An immutable value.
+"""An uncertain route: operators whose order is still open, `<2, 3|1, 4>` (query mesh 5.4). An immutable value.
 
-Places in order, each with the operators that may take it; those of one place are drawn when a ruster departs, one after
-the other, with the given odds. The paper draws at the operator before; here odds change between batches only, so that is
-the same, and a ruster carries a certain route. Invariant: what is drawn visits every operator once.
+Each place lists the operators that may take it; when a ruster departs, they are drawn one after the other with the
+given odds. The paper draws at the preceding operator; here odds change only between batches, so the result is the same
+and a ruster carries a certain route. Invariant: every drawn route visits every operator once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Uncertain:
         return all(len(group) == 1 for group in self.groups)
 
     def draw(self, random: np.random.Generator, odds: Sequence[float]) -> Route:
-        """A route: within a group, operators are drawn without return, each with its slice of the wheel."""
+        """Draw a route: within a group, without replacement, each operator in proportion to its odds."""
         order: list[int] = []
         for group in self.groups:
             waiting = list(group)

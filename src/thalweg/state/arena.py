@@ -1,8 +1,8 @@
-"""Arena: growing arrays that hold many blocks, so that one kernel call sees all slices of a stem.
+"""Arena: growing arrays that hold many blocks, so one kernel call sees all slices of a stem.
 
-Blocks are handed out at the top; what freed blocks leave behind is reclaimed by moving the others down once the top is
-reached. Invariant: a block's rows stay together and in order; offsets change, and rows of freed blocks are used again,
-only in `allocate`, and `version` tells when.
+New blocks go on top; when the top is reached, blocks move down into the gaps that freed ones left. Invariant: the rows
+of a block stay together and in order; only `allocate` changes offsets or reuses the rows of freed blocks, and it then
+changes `version`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Arena:
         self._live -= block.size
 
     def _make_room(self, size: int) -> None:
-        """Move all blocks down, into larger arrays if half of the present ones would not do, or into smaller ones."""
+        """Move all blocks down; into arrays of another size if these would be over half or under an eighth full."""
         need, capacity = self._live + size, self.capacity
         fits = 2 * need <= capacity and (8 * need > capacity or capacity <= LEAST)
         wanted = capacity if fits else max(2 * need, LEAST)

@@ -1,7 +1,7 @@
 """Columns carried along for residuals and results.
 
 Fixed-width values live in NumPy arrays, where picking a few rows out of a window costs a few rows; everything else
-(strings, lists, structs) stays in Arrow. Invariant: what comes out is equal to what went in, NULLs and types included.
+(strings, lists, structs) stays in Arrow. Invariant: values come out as they went in, NULLs and types included.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fixed_dtype(dtype: pa.DataType) -> np.dtype[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class FixedValues:
-    """A column of fixed-width values; `valid` is None where none is NULL."""
+    """A column of fixed-width values; `valid` is None if there are no NULLs."""
 
     type: pa.DataType
     values: NDArray[Any]

@@ -1,7 +1,7 @@
-"""Ids of stored rows: (slice, position) in one integer, the same however slices move in their arena.
+"""Ids of stored rows: (slice, position) in one integer, stable while slices move in their arena.
 
-Whoever must remember a stored row remembers its id and listens to the stem. Ids change only where a stem writes its living
-rows together, and then it says so.
+To remember a stored row, keep its id and listen to the stem. Ids change only when a stem compacts its living rows, and
+listeners hear about it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Listener(Protocol):
     def evicted(self, ids: Ints) -> None: ...
 
     def renumbered(self, before: Ints, after: Ints) -> None:
-        """Rows were written together and have other ids now. Rows of the same slices that are not named are gone."""
+        """Rows were compacted and got new ids. Unnamed rows of the same slices are gone."""
         ...
 
 
 def ids_at(slices: Sequence[Slice], rows: Ints) -> Ints:
-    """The ids of stored rows: (slice, position), whatever moves."""
+    """The ids of stored rows, stable however slices move."""
     by_start = sorted(slices, key=lambda s: s.start)
     starts = np.array([s.start for s in by_start], np.int64)
     numbers = np.array([s.number for s in by_start], np.int64)
@@ -41,7 +41,7 @@ def ids_at(slices: Sequence[Slice], rows: Ints) -> Ints:
 
 
 def rows_of(slices: Sequence[Slice], ids: Ints) -> Ints:
-    """Where rows are now, by their ids; -1 where they were evicted. Good until the next build or eviction."""
+    """Where rows are now; -1 if they were evicted. Valid until the next build or eviction."""
     by_number = sorted(slices, key=lambda s: s.number)
     numbers = np.array([s.number for s in by_number], np.int64)
     if not len(numbers):

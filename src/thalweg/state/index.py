@@ -1,12 +1,11 @@
 """Indexes: where to look for the tuples that agree with a probe on some join attributes.
 
-Two kinds behind one interface, `sync` and `describe`. A hash index serves one access pattern (the set of attributes a
-probe knows). A bit-address index (AMRI, section 4.1) serves all: a few bits of each attribute make up the bucket's
-number, and a probe that lacks attributes walks every value of their bits. An index covers a run: consecutive slices of
-one layout. It is not rebuilt as the window moves on: while rows come and go in order, links are counted from a later row
-(`_slide`). Invariants: after `sync` every row of the run is in it once; rows of dropped slices may still be, expired for
-good, until the arena uses their place again. How many buckets it has follows from the rows that came, never from where
-they lie, so that an index rebuilt after a restart costs a probe what the old one would have.
+A hash index serves one access pattern (the set of attributes a probe knows). A bit-address index (AMRI, section 4.1)
+serves all: a few bits of each attribute form the bucket number, and a probe that lacks attributes walks every value of
+their bits. An index covers a run: consecutive slices of one layout. As the window moves, `_slide` counts links from a
+later row instead of rebuilding. Invariants: after `sync` every row of the run is in the index once; rows of dropped
+slices may remain, expired, until the arena reuses their place. The number of buckets follows from the rows that
+arrived, never from where they lie, so a probe costs the same after a restart.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ Ints = NDArray[np.int64]
 
 
 def index_for(layout: Layout, pattern: Pattern, attributes: int) -> Index:
-    """A fresh index that serves an access pattern."""
+    """A new index that serves an access pattern."""
     return HashIndex(layout.serving(pattern)) if layout.kind == "hash" else BitAddressIndex(layout, attributes)
 
 
 def expected_rows(run: Run) -> int:
-    """How many rows an index of the run is to have buckets for."""
+    """The number of rows an index of the run should have buckets for."""
     return max(64, run.held * 5 // 4, run.expected)
 
 
 def buckets_for(rows: int) -> int:
-    """Buckets of a hash index of so many rows."""
+    """The number of buckets of a hash index of `rows` rows."""
     return 1 << max(rows - 1, 0).bit_length()
 
 
@@ -52,24 +51,24 @@ class Index:
     heads: int = 0
     room: int = 0
     top: int = 0
-    """Rows from `base` to the last that is in."""
+    """Rows from `base` to the last one entered."""
     rising: bool = True
     """Whether rows were entered from the first to the last, so that a chain never leads to a later row."""
     latest: int = kernels.FELL + 1
     size: int = 0
     """Rows for which it has buckets."""
     known: dict[int, int] = field(default_factory=dict)
-    """Slice number to how many of its rows were ever entered."""
+    """Slice number to the number of its rows ever entered."""
     entered: dict[int, int] = field(default_factory=dict)
-    """Slice number to how many of its rows are in."""
+    """Slice number to the number of its rows in the index now."""
     places: dict[int, int] = field(default_factory=dict)
     """Slice number to its first row, counted from `base`."""
     seen: tuple[int, int, int] = (-1, -1, -1)
-    """Version of the arena, moves and stamp of the run when last in step."""
+    """Version of the arena, moves and stamp of the run at the last `sync`."""
 
     def sync(self, run: Run, cells: Ints, version: int, links: Arena) -> int:
-        """Take in what is new; returns how many rows had never been in. `version` is that of the arena of the cells: rows
-        move when it changes."""
+        """Enter new rows; returns the number of rows entered for the first time. `version` is that of the arena of the
+        cells: rows move when it changes."""
         now = (version, run.moves, run.stamp)
         if self.seen == now:
             return 0
@@ -93,7 +92,7 @@ class Index:
         return entered
 
     def _resize(self, rows: int) -> bool:
-        """Whether other buckets are needed for that many rows."""
+        """Whether that many rows need a different number of buckets."""
         wanted, present = buckets_for(rows), buckets_for(self.size)
         if self.size and wanted <= present <= 4 * wanted:
             return False
@@ -101,14 +100,14 @@ class Index:
         return True
 
     def _outgrown(self, run: Run, now: tuple[int, int, int]) -> bool:
-        """Whether rows moved, more came than there is room for, or many of those that are in have been dropped."""
+        """Whether rows moved, there is no room for the new ones, or many entered rows have been dropped."""
         if self.seen[:2] != now[:2] or run.end - self.base > self.room or run.base < self.base:
             return True
         return run.base - self.base > (run.end - run.base) // 2 or len(self.entered) > 2 * len(run.slices) + 8
 
     def _slide(self, run: Run, links: Arena) -> bool:
-        """Forget the rows before the first slice and count from there. Says whether that is enough: not if the others no
-        longer lie as they did, or if a chain might lead from a row to be forgotten to one that is not."""
+        """Forget the rows before the first slice and count from there. Returns False if that is not enough: the other
+        rows moved, or a chain might lead from a forgotten row to a living one."""
         bases = {s.block.offset - self.places[s.number] for s in run.slices if s.number in self.places}
         if len(bases) != 1 or not self.rising or self.latest == kernels.FELL:
             return False
@@ -166,7 +165,7 @@ class Index:
 
 
 class HashIndex(Index):
-    """A hash index on the attributes of one access pattern; it serves those that know more, too."""
+    """A hash index on the attributes of one access pattern; also serves patterns that know more."""
 
     def __init__(self, pattern: Pattern) -> None:
         super().__init__()

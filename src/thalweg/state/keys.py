@@ -22,7 +22,7 @@ from thalweg.state.kernels.hashing import hash_bytes
 Codes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 DIGITS = 18
-"""A decimal of so many digits fits into 64 bits."""
+"""Decimals of at most this many digits fit into 64 bits."""
 
 
 def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -42,7 +42,7 @@ def plain_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def raw(array: pa.Array, dtype: Any) -> NDArray[Any]:
-    """The values of a fixed-width array as NumPy sees them; what is under a NULL means nothing."""
+    """The values of a fixed-width array in NumPy; those under a NULL are arbitrary."""
     buffer = array.buffers()[1]
     if buffer is None:
         return np.zeros(len(array), dtype)
@@ -50,7 +50,7 @@ def raw(array: pa.Array, dtype: Any) -> NDArray[Any]:
 
 
 def validity(array: pa.Array) -> Mask | None:
-    """Which values are not NULL; None where all are."""
+    """Mask of the non-NULL values; None if there are no NULLs."""
     if array.null_count == 0:
         return None
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
@@ -70,14 +70,14 @@ class KeyCoder:
 
     @property
     def exact(self) -> bool:
-        """Whether equal codes are equal values."""
+        """Whether equal codes imply equal values."""
         t = self.type
         if pa.types.is_decimal(t):
             return bool(pa.types.is_decimal128(t) and t.precision <= DIGITS)
         return bool(pa.types.is_primitive(t) or pa.types.is_null(t))
 
     def typed(self, array: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """The column in the type in which the class is compared."""
+        """The column, cast to the type in which the class compares."""
         array = plain(array)
         if array.type == self.type:
             return array
@@ -114,7 +114,7 @@ class KeyCoder:
         return hash_values(array)
 
     def same(self, left: pa.Array, right: pa.Array) -> Mask:
-        """Which pairs of values are truly equal, for classes that are not exact."""
+        """The pairs whose values are truly equal, for classes with inexact codes."""
         left, right = self.typed(left), self.typed(right)
         if pa.types.is_nested(self.type):
             pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
@@ -145,7 +145,7 @@ def hash_values(array: pa.Array) -> Codes:
 
 
 def canonical(value: Any) -> Any:
-    """A nested value in a form that is equal, and prints equal, exactly when Spark calls it equal."""
+    """A nested value in a form that is equal, and prints the same, exactly when Spark calls it equal."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, dict):

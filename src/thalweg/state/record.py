@@ -1,7 +1,7 @@
-"""The record of a stem: what it needs beside its slices to go on elsewhere as if nothing had happened.
+"""The record of a stem: what it needs besides its slices to continue elsewhere as if nothing had happened.
 
-Indexes are rebuilt, never written; but how slices are indexed together and how many buckets an index has is kept, so that
-a probe costs what it would have cost, and nobody decides otherwise for having been restarted.
+Indexes are rebuilt, never written. We do keep which slices share an index and how many buckets it has, so a probe costs
+the same after a restart and no decision changes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def write(stem: Stem) -> dict[str, Any]:
-    """What a stem needs beside its slices to go on, and to cost a probe what it would have: how slices are indexed
-    together, and how many buckets indexes have. The indexes themselves are rebuilt."""
+    """What a stem needs besides its slices to continue and to cost a probe the same: which slices share an index, and
+    how many buckets indexes have. The indexes themselves are rebuilt."""
     return {
         "counts": [stem.numbers, stem.dense, stem.built, stem.entries, stem.hashes],
         "slices": [[s.number, s.since, s.until] for s in stem.slices],
@@ -37,7 +37,7 @@ def write(stem: Stem) -> dict[str, Any]:
 
 
 def read(stem: Stem, record: Mapping[str, Any], contents: Sequence[bytes], *, layouts: bool) -> None:
-    """Take up the slices of an equal stem; with the layouts that they had, unless told otherwise."""
+    """Take over the slices of an equal stem, with their layouts unless told otherwise."""
     for (number, since, until), content in zip(record["slices"], contents, strict=True):
         stem.open(since, until)
         stem.slices[-1].number = number

@@ -1,9 +1,9 @@
 """Row windows: when does a tuple leave `[ROWS n]` or `[PARTITION BY a, b ROWS n]`?
 
 At moment τ such a window holds the last n tuples (of each partition) with time <= τ in the order (time, arrival). So a
-tuple leaves when the n-th tuple after it arrives: its expiry is that one's time less one, and until then it is not
-known. Windows count every tuple of the stream, also those that filters drop afterwards. NULLs make one partition, as in
-GROUP BY.
+tuple leaves when the n-th tuple after it arrives: its expiry is that tuple's time less one, and unknown until then.
+Windows count every tuple of the stream, including those that filters later drop. NULLs form one partition, as in GROUP
+BY.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _none() -> Ints:
 
 @dataclass
 class RowOrder:
-    """The tuples of one input whose n-th successor has not come yet.
+    """The tuples of one input whose n-th successor has not arrived yet.
 
     >>> order = RowOrder(2)
     >>> order.release(np.array([1, 2, 2]))[0].tolist() == [1, FOREVER, FOREVER]
@@ -45,14 +45,14 @@ class RowOrder:
     _numbers: Ints = field(default_factory=_none)
     _groups: Ints = field(default_factory=_none)
     _known: dict[Any, int] = field(default_factory=dict)
-    """Partition values, in a form in which equal ones are equal, to the partition's number."""
+    """Normalised partition values to partition number."""
     _values: list[tuple[Any, ...]] = field(default_factory=list)
 
     def release(self, times: Ints, partitions: list[pa.Array] | None = None) -> tuple[Ints, Ints, Ints]:
-        """Take in further tuples, sorted by (time, arrival).
+        """Add tuples, sorted by (time, arrival).
 
-        Returns their expiries (FOREVER where not known yet), and the places in the order and expiries of earlier tuples
-        that became known now.
+        Returns their expiries (FOREVER while unknown), and the places in the order and expiries of earlier tuples that
+        just became known.
         """
         numbers = np.arange(self.released, self.released + len(times))
         self.released += len(times)
@@ -78,7 +78,7 @@ class RowOrder:
         return expiries[earlier:], all_numbers[told], expiries[told]
 
     def _group(self, partitions: list[pa.Array] | None, count: int) -> Ints:
-        """A number for each combination of partition values, the same for equal ones ever after."""
+        """A number for each combination of partition values, stable across calls."""
         assert partitions is not None
         numbers = np.empty(count, np.int64)
         for k, values in enumerate(zip(*(p.to_pylist() for p in partitions), strict=True)):
@@ -93,7 +93,7 @@ class RowOrder:
         return number
 
     def dump(self) -> tuple[pa.Table, pa.Table]:
-        """What waits, and the partitions in the order of their numbers."""
+        """The waiting tuples, and the partitions in order of their numbers."""
         waiting = pa.table({"time": self._times, "number": self._numbers, "group": self._groups})
         columns = {f"by.{k}": pa.array([v[k] for v in self._values], t) for k, t in enumerate(self.by)}
         return waiting, pa.table(columns)

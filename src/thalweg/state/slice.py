@@ -1,9 +1,8 @@
-"""A slice: a stem's rows of one span of time, the unit of state, expiry and checkpointing. A run: slices indexed together.
+"""A slice: a stem's rows of one time span, the unit of state, expiry and checkpointing. A run: slices indexed together.
 
-A slice's rows are a block of the stem's arena, in order of arrival. It owns the times from `since` to where the next
-slice begins, and goes as a whole once no window can need anything in it. Each slice has an index layout; neighbours of
-one layout share their indexes, so that a probe looks into one directory instead of one for each slice (AMRI, section
-4.2).
+A slice's rows are a block of the stem's arena, in order of arrival. It owns the times from `since` to the start of the
+next slice, and is dropped as a whole once no window needs it. Each slice has an index layout; neighbours with the same
+layout share indexes, so a probe reads one directory instead of one per slice (AMRI, section 4.2).
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from thalweg.state.kernels.layout import FOREVER as FOREVER
 
 @dataclass(frozen=True)
 class Window:
-    """How long one member of a stem sees a row: for a span of time, for ever, or for as many rows as RowOrder counts."""
+    """How long one member of a stem sees a row: for a time span, forever, or until RowOrder says so."""
 
     span: int = FOREVER
     scattered: bool = False
-    """Counted rows: whether they leave in another order than they came (PARTITION BY)."""
+    """Counted rows: whether they leave in a different order from their arrival (PARTITION BY)."""
 
     @property
     def counted(self) -> bool:
@@ -44,13 +43,13 @@ class Slice:
     first_time: int = FOREVER
     last_time: int = ALWAYS
     known: list[int] = field(default_factory=list)
-    """By window that counts rows: a bound of the expiries that are known."""
+    """By window that counts rows: an upper bound of the known expiries."""
     unknown: list[int] = field(default_factory=list)
-    """By window that counts rows: how many are not known yet."""
+    """By window that counts rows: the number of expiries not known yet."""
     chunks: dict[str, list[pa.Array]] = field(default_factory=dict)
-    """Columns that stay in Arrow, in pieces as they came, merged so that there are few."""
+    """Arrow columns, in pieces as they arrived, merged to keep the pieces few."""
     stamp: int = 0
-    """Counts the changes, so that what was written of it is written again only if it changed."""
+    """Counts changes, so a slice is written again only if it changed."""
     dumped: tuple[int, bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -75,11 +74,11 @@ class Slice:
 
     @property
     def expiry(self) -> int:
-        """The last moment at which anybody may need any of its rows."""
+        """The last moment at which any member may need any of its rows."""
         return max([self.expiry_of(k) for k in range(len(self.windows))])
 
     def append_chunk(self, name: str, array: pa.Array) -> None:
-        """Add a piece; neighbours of like size are merged, so n rows lie in about log n pieces."""
+        """Add a piece; merges neighbours of similar size, so n rows lie in about log n pieces."""
         pieces = self.chunks.setdefault(name, [])
         pieces.append(array)
         while len(pieces) > 1 and len(pieces[-2]) <= 2 * len(pieces[-1]):
@@ -88,18 +87,18 @@ class Slice:
 
 @dataclass(eq=False)
 class Run:
-    """Consecutive slices of one layout and their indexes. What it says of its slices is right after `refresh`."""
+    """Consecutive slices of one layout and their indexes. Its summary of the slices is valid after `refresh`."""
 
     layout: Layout
     expected: int = 0
-    """Rows that the run before it grew to: room for as many is made at once."""
+    """Rows that the previous run grew to: the first allocation has room for that number."""
     slices: list[Slice] = field(default_factory=list)
     stamp: int = 0
     """Counts the changes of its slices."""
     moves: int = 0
-    """Counts how often one of its slices took another block."""
+    """Counts how often one of its slices moved to another block."""
     rows: int = 0
-    """All that its slices ever held."""
+    """Rows ever held by its slices."""
     indexes: dict[Pattern | None, Index] = field(default_factory=dict)
     base: int = 0
     end: int = 0
@@ -109,7 +108,7 @@ class Run:
     _fresh: tuple[int, int] = (-1, -1)
 
     def refresh(self, version: int) -> None:
-        """Look at the slices again if they changed, or moved in their arena."""
+        """Read the slices again if they changed or moved in their arena."""
         if self._fresh == (version, self.stamp):
             return
         self._fresh = (version, self.stamp)
@@ -125,7 +124,7 @@ class Run:
         return sum([s.rows for s in self.slices])
 
     def index(self, pattern: Pattern, attributes: int) -> Index:
-        """The index that serves an access pattern; made when first asked for."""
+        """The index that serves an access pattern; built on first use."""
         key = self.layout.serving(pattern) if self.layout.kind == "hash" else None
         index = self.indexes.get(key)
         if index is None:
@@ -133,7 +132,7 @@ class Run:
         return index
 
     def missing(self, pattern: Pattern) -> int:
-        """Rows that are not in the hash index of just this access pattern; 0 where the layout serves it with another one."""
+        """Rows missing from the hash index of this very pattern; 0 if the layout serves it with another index."""
         if self.layout.kind != "hash" or self.layout.serving(pattern) != pattern:
             return 0
         index = self.indexes.get(pattern)

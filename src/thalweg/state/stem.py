@@ -1,11 +1,10 @@
 """A stem: the stored rows of one source as a ring of slices. Build, probe, evict; never an intermediate result.
 
-It stores times, not windows: each alias that reads the source is a member with its own window, and a row has a bit for
-each member that may see it, so one stem serves them all. Windows over time cut slices by time (a quarter of the span, but
-never fewer rows than pay for an index of their own), others by number of rows. Invariants: slices are sorted by `since`
-and own disjoint spans of time where they are cut by time; a row is dropped only with its whole slice, and only when no
-member's window reaches the horizon, so no window ever misses it. Stems: the thesis' synopses (5.1) and the states of AMRI
-(section 4.2: partitions, each with its own configuration).
+It stores times, not windows: each alias that reads the source is a member with its own window, and a row has one bit
+per member that may see it. Windows over time cut slices by time (a quarter of the span, but never fewer rows than pay
+for an index), others by row count. Invariants: slices are sorted by `since` and, if cut by time, own disjoint spans; a
+row is dropped only with its whole slice, once no member's window reaches the horizon. Stems are the thesis' synopses
+(5.1) and AMRI's states (section 4.2: partitions, each with its own configuration).
 """
 
 from __future__ import annotations
@@ -29,18 +28,17 @@ Ints = NDArray[np.int64]
 SLICE_ROWS = 1024
 """Rows below which a slice is not worth an index of its own."""
 FEW = 64
-"""Rows that are not worth being looked through for dead ones."""
+"""With fewer rows, a search for dead ones does not pay."""
 LARGE = 16
-"""How many times that an unbounded stem's slices are, at least."""
+"""An unbounded stem's slices have at least this many times `SLICE_ROWS` rows."""
 RUN = 8
-"""Slices that are indexed together, at most: about two windows."""
+"""Slices that share an index, at most: about two windows."""
 
 
 class Stem:
     """The stored rows of one source, for one or more members.
 
-    `length` is the span of a slice; None cuts by rows instead, `most` at a time or a quarter of the stem where that is
-    more.
+    `length` is the span of a slice; None cuts by rows instead: `most`, or a quarter of the stem if that is more.
     """
 
     def __init__(
@@ -56,7 +54,7 @@ class Stem:
         self.slice_rows = slice_rows
         self.layout = layout or Layout()
         self.widest = attributes if widest is None else widest
-        """Most attributes of any stem of the query: lines of runs are as long for all and can be put together."""
+        """Most attributes of any stem of the query, so lines of all stems have one length and can be stacked."""
         if self.layout.bits and len(self.layout.bits) != attributes:
             raise DefinitionError(
                 f"the index layout of '{name}' has bits for {len(self.layout.bits)} attributes",
@@ -71,13 +69,13 @@ class Stem:
         self.built = 0
         """Rows ever stored."""
         self.entries = 0
-        """Rows entered into an index, again where their layout changed."""
+        """Rows entered into an index; a row counts again when its layout changes."""
         self.hashes = 0
         """Attributes hashed for that."""
         self.numbers = 0
         """Slices ever opened."""
         self.dense = 0
-        """Rows that were alive when they were last written together."""
+        """Living rows at the last compaction."""
         self._reset()
 
     def _reset(self) -> None:
@@ -129,7 +127,7 @@ class Stem:
         return placed
 
     def _timed(self, cells: Ints, at: int) -> tuple[Slice, int]:
-        """The slice that owns the time of line `at`, and the first line that it does not own."""
+        """The slice that owns the time of line `at`, and the first line beyond that slice."""
         assert self.length is not None
         times, time = cells[:, TIME], int(cells[at, TIME])
         if not self.slices or (time >= self.slices[-1].until and self.slices[-1].rows >= self.slice_rows):
@@ -167,8 +165,8 @@ class Stem:
         self.runs[-1].stamp += 1
 
     def _joins(self, run: Run, part: Slice) -> bool:
-        """Whether a new slice is indexed with the run before it: one layout, and not so long that times no longer tell
-        runs apart."""
+        """Whether a new slice joins the index of the run before it: same layout, and the run is not so long that times
+        no longer tell runs apart."""
         if run.layout != self.layout:
             return False
         if self.length is not None:
@@ -218,7 +216,7 @@ class Stem:
     def count(
         self, partial: Ints, pattern: Pattern, pairs: Ints, newest: int, expiry: int, budget: int, member: int = 0
     ) -> Counted:
-        """How many stored rows a member's partial results match; see `Views.count`."""
+        """The number of stored rows that each of a member's partial results matches; see `Views.count`."""
         return self._views.count(partial, pattern, pairs, newest, expiry, budget, member)
 
     def gather(self, name: str, rows: Ints) -> pa.Array:
@@ -228,10 +226,10 @@ class Stem:
     # Evict
 
     def evict(self, horizon: int) -> int:
-        """Drop slices that no member needs from the horizon on; returns the rows dropped."""
+        """Drop slices that no member needs from the horizon on; returns the number of rows dropped."""
         gone = [s for s in self.slices if s.expiry < horizon]
         for part in gone:
-            # Indexes find out by themselves: what has no members matches nothing.
+            # Indexes need not be told: a row without members matches nothing.
             self.store.cells[part.start : part.start + part.rows, MEMBERS] = 0
             self.store.arena.free(part.block)
         if gone:
@@ -253,8 +251,8 @@ class Stem:
         return dropped
 
     def _sparse(self, horizon: int) -> bool:
-        """Whether most rows are dead in slices that live: rows expire out of order (PARTITION BY), or come so slowly that a
-        slice spans many windows."""
+        """Whether most rows of living slices are dead: rows expire out of order (PARTITION BY), or come so slowly that
+        a slice spans many windows."""
         if self.length is None:
             return bool(self.store.counted) and self.rows > 2 * self.dense + self.slice_rows
         return len(self.slices) <= 2 and self.rows >= FEW and self.rows > 2 * self.living(horizon)
@@ -270,7 +268,7 @@ class Stem:
         return count
 
     def _squeeze(self, horizon: int) -> int:
-        """Write the living rows together; amortised over their doubling."""
+        """Compact the living rows; amortised over their doubling."""
         store, before = self.store, self.rows
         living = [s.start + np.flatnonzero(store.alive(s, horizon)) for s in self.slices]
         rows = np.concatenate(living) if living else np.empty(0, np.int64)
@@ -291,8 +289,8 @@ class Stem:
         return before - len(rows)
 
     def expire(self, orders: Ints, expiries: Ints, member: int = 0) -> None:
-        """Tell rows, by their sorted place in the source's order, when they leave a member's window; rows not stored are
-        skipped."""
+        """Record when rows, given by sorted place in the source's order, leave a member's window; skips rows that are
+        not stored."""
         arrays = self.store.arena.arrays
         for part in self.slices:
             if not part.unknown[member] or not len(orders):
@@ -314,8 +312,8 @@ class Stem:
     # Layouts
 
     def relayout(self, layout: Layout, *, migrate: bool | Collection[int] = False) -> int:
-        """Index new slices by another layout; with `migrate`, present ones too, or those of these numbers. Returns the
-        rows that are indexed again."""
+        """Index new slices by another layout; with `migrate`, also all present slices or those with these numbers.
+        Returns the number of rows to index again."""
         self.layout = layout
         chosen = {s.number for s in self.slices} if migrate is True else set(migrate or ())
         runs: list[Run] = []
@@ -352,5 +350,5 @@ class Stem:
     # State
 
     def dump(self, part: Slice) -> bytes:
-        """A slice as bytes, the same while it does not change."""
+        """A slice as bytes; equal until the slice changes."""
         return self.store.dump(part, self.slices, self.version)

@@ -1,7 +1,7 @@
 """Store: the stored rows of a stem, as arrays in one arena and pieces of Arrow where a column has no fixed width.
 
-Kernels see `cells` (time, members, keys) by arena row. Row windows have a column of expiries each, and the place of each
-row in the order of its source.
+Kernels see `cells` (time, members, keys) by arena row. Each row window adds a column of expiries; the place of each row
+in the order of its source is kept too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Columns = Mapping[str, FixedValues | pa.Array]
 
 
 class Store:
-    """Rows of slices. It knows no index and drops nothing by itself."""
+    """Rows of slices. It has no index and never drops rows by itself."""
 
     def __init__(
         self, name: str, attributes: int, columns: Mapping[str, pa.DataType], windows: Sequence[Window]
@@ -59,11 +59,11 @@ class Store:
         return self.arena.version
 
     def expiries(self, member: int) -> Ints:
-        """The column of expiries of a member; empty unless its window counts rows."""
+        """A member's column of expiries; empty unless its window counts rows."""
         return self.arena.arrays.get(f"expiry.{member}", self.nothing)
 
     def alive(self, part: Slice, horizon: int) -> NDArray[np.bool_]:
-        """Which rows of a slice some member may still need at the horizon."""
+        """The rows of a slice that some member may still need at the horizon."""
         span = slice(part.start, part.start + part.rows)
         times, members = self.cells[span, TIME], self.cells[span, MEMBERS]
         alive = np.zeros(part.rows, np.bool_)
@@ -81,7 +81,7 @@ class Store:
     def append(
         self, part: Slice, cells: Ints, columns: Columns, rows: Any, order: Ints | None, expiries: Sequence[Ints]
     ) -> None:
-        """Write rows behind those of a slice, which has room for them; rows `rows` of the columns."""
+        """Append rows `rows` of the columns to a slice that has room for them."""
         arrays, at = self.arena.arrays, part.start + part.rows
         span = slice(at, at + len(cells))
         arrays["cells"][span] = cells

@@ -1,7 +1,7 @@
 """Times inside the engine: one 64-bit integer per tuple, microseconds, or nanoseconds if any stream counts in them.
 
-Time columns are integers (counting what their source's `unit` says), timestamps or dates. A watermark is given as the
-source's own column counts, or as a datetime.
+Time columns are integers (in their source's `unit`), timestamps or dates. A watermark is given in the units of the
+source's column, or as a datetime.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from thalweg.state.slice import FOREVER
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FAR = 1 << 62
-"""Times beyond this are refused, so that adding a window's span can't overflow."""
+"""Times beyond this are rejected, so adding a window's span can't overflow."""
 
 
 def unit_of(spec: Source) -> str:
-    """What the time column of a stream counts: s, ms, us, ns or days."""
+    """The unit of a stream's time column: s, ms, us, ns or days."""
     assert spec.time is not None
     t = spec.schema.field(spec.time).type
     if pa.types.is_timestamp(t):
@@ -43,7 +43,7 @@ def unit_of(spec: Source) -> str:
 
 @dataclass(frozen=True)
 class Clock:
-    """Converts the times of one stream. `tick` is what the engine counts for all streams: us or ns."""
+    """Converts the times of one stream. `tick` is the unit of the whole engine: us or ns."""
 
     spec: Source
     tick: str
@@ -64,8 +64,8 @@ class Clock:
         values = raw(array, f"{sign}{width}")
         valid = validity(array)
         if valid is not None:
-            values = np.where(valid, values, 0)  # what lies under a NULL may be anything
-        far = self.scale << (8 * width) >= FAR  # whether the type holds such times at all
+            values = np.where(valid, values, 0)  # the value under a NULL is arbitrary
+        far = self.scale << (8 * width) >= FAR  # whether the type can hold such times
         if far and len(values) and max(abs(int(values.min())), abs(int(values.max()))) * self.scale >= FAR:
             raise ThalwegError(
                 f"a time in column '{self.spec.time}' is out of range",
@@ -83,7 +83,7 @@ class Clock:
         return min(int(watermark) * self.scale, FOREVER)
 
     def unmark(self, ticks: int) -> int:
-        """A time in ticks as the column would count it, rounded down."""
+        """A time in ticks, in the column's unit, rounded down."""
         return ticks // self.scale
 
 

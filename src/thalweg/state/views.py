@@ -1,6 +1,6 @@
-"""Views: a stem as a probe of one member with one access pattern sees it, and counting against it without joining.
+"""Views: a stem as seen by a probe of one member with one access pattern, and counting without joining.
 
-A view is good until the stem changes; asking for one brings the indexes that it needs up to date.
+A view is valid until the stem changes; requesting one brings the indexes it needs up to date.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 SCANNED = 1 / 8
-"""What it takes to look at a stored row in passing, as a share of entering it in an index."""
+"""Cost of scanning a stored row, as a share of entering it in an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class StemView:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What some partial results would meet at a stem."""
+    """Matches of some partial results at a stem, and the work to find them."""
 
     matches: Ints
-    """Of each; -1: not tried, those before it had used up the budget."""
+    """Per partial result; -1 if it was not tried because the budget had run out."""
     work: float
-    """Units of work that probes with an index for their access pattern take for it."""
+    """Units of work the same probes take with an index for their access pattern."""
     entries: float
-    """Rows entered in an index only for this; rows looked through instead count as a share of one."""
+    """Rows indexed only for this count; a scanned row counts as a fraction of one."""
 
 
 class Views:
@@ -65,7 +65,7 @@ class Views:
         self.stem = stem
         self._views: dict[tuple[Pattern, int], tuple[tuple[int, int, int], StemView]] = {}
         self._addresses: dict[int, tuple[NDArray[Any], int]] = {}
-        """Arrays and their addresses: asking for an address takes microseconds."""
+        """Arrays and their addresses, cached because looking up an address takes microseconds."""
 
     def view(self, pattern: Pattern, member: int = 0) -> StemView:
         """All slices, indexed for an access pattern, as a member sees them."""
@@ -104,11 +104,11 @@ class Views:
     def count(
         self, partial: Ints, pattern: Pattern, pairs: Ints, newest: int, expiry: int, budget: int, member: int = 0
     ) -> Counted:
-        """How many stored rows a member's partial results match, none older or expiring later than said. Stops after the
-        one that brings the work to `budget`.
+        """The number of stored rows that each of a member's partial results matches; none is older or expires later
+        than given. Stops after the one that brings the work to `budget`.
 
-        Where rows come and go, and their access pattern has no index or one far behind, the rows are looked through: an
-        index that nobody else needs would cost more.
+        If rows come and go and their access pattern has no index, or one far behind, we scan the rows: an index that
+        nobody else needs would cost more.
         """
         stem = self.stem
         moving = stem.length is not None or bool(stem.store.counted)
@@ -123,7 +123,7 @@ class Views:
         return Counted(matches, work, stem.entries - entered)
 
     def _scan(self, partial: Ints, pairs: Ints, newest: int, expiry: int, budget: int, member: int) -> Counted | None:
-        """Count without an index, and tell what probes would take with one; None if too many rows have common keys."""
+        """Count by scanning, and estimate the work of probes with an index; None if too many rows share keys."""
         stem = self.stem
         blocks, rows, each = [], 0, 0.0
         for run in stem.runs:

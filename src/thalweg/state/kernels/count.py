@@ -29,13 +29,12 @@ from thalweg.state.kernels.layout import (
 )  # fmt: skip
 
 SLOT_BITS: Final = 10
-"""A scan keeps the keys that it looks for in this many slots, as a power of 2: far more than keys, so that most rows
-meet none."""
+"""Slots of a scan for the keys it looks for, as a power of 2: far more than keys, so most rows hit an empty slot."""
 
 
 @njit(inline="always")
 def same_keys(partial: Ints, i: int, cells: Ints, row: int, pairs: Ints) -> bool:
-    """Whether a stored tuple has all the keys that a partial result knows of it."""
+    """Whether a stored tuple agrees with every key that a partial result knows."""
     k = 0
     while k < pairs.shape[0] and cells[row, pairs[k, 1]] == partial[i, pairs[k, 0]]:
         k += 1
@@ -43,7 +42,7 @@ def same_keys(partial: Ints, i: int, cells: Ints, row: int, pairs: Ints) -> bool
 
 
 class Seen(NamedTuple):
-    """What one member of a stem sees: its bit, the span of its window, and a column of expiries where that counts rows."""
+    """One member's view of a stem: its bit, its window's span, and a column of expiries if the window counts rows."""
 
     member: int
     span: int
@@ -97,16 +96,16 @@ def count(
 
 @njit(inline="always")
 def _slot(key: int) -> np.uint64:
-    """Where a scan keeps a key. A lighter hash than that of an index: it is worked out for every row stored."""
+    """The slot of a key in a scan; cheaper than the hash of an index, because a scan computes it for every row."""
     return (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - SLOT_BITS)
 
 
 @njit(int64(MATRIX, MATRIX, MATRIX, MATRIX, SEEN, int64, VECTOR), cache=True, nogil=True)
 def scan(partial: Ints, cells: Ints, blocks: Ints, pairs: Ints, seen: Seen, budget: int, matches: Ints) -> int:
-    """As `count`, without an index: looks once through the rows from `blocks[k, 0]` to `blocks[k, 1]`, for one key or more.
+    """As `count`, without an index: scan the rows from `blocks[k, 0]` to `blocks[k, 1]` once, for one key or more.
 
-    Returns how many rows have the keys of a partial result and had not expired when it came, one for each pair of them; -1
-    if more than `budget` pairs had to be compared, and then `matches` means nothing.
+    Returns the number of pairs (stored row, partial result) that agree on the keys and had not expired, or -1 if more
+    than `budget` pairs had to be compared; `matches` is then meaningless.
     """
     heads = np.full(1 << SLOT_BITS, -1, np.int64)
     chain = np.empty(partial.shape[0], np.int64)

@@ -14,9 +14,9 @@ from thalweg.state.kernels.hashing import address, hash_keys, mix
 from thalweg.state.kernels.layout import KEYS, LINKS, MATRIX, TIME, VECTOR, Ints, Links
 
 AHEAD: Final = 64
-"""Rows that are looked up or entered together, so that the memory answers for many at once."""
+"""Rows looked up or entered together, so their memory accesses overlap."""
 FELL: Final = -(1 << 63) + 1
-"""What `extend_hash` and `extend_bits` return where times do not only rise."""
+"""Returned by `extend_hash` and `extend_bits` if times do not only rise."""
 
 
 @njit(int64(MATRIX, LINKS, int64, int64, int64, int64, int64, int64, MATRIX, int64), cache=True, nogil=True)
@@ -26,8 +26,8 @@ def extend_hash(
 ) -> int:  # fmt: skip
     """Enter rows first..last, counted from `start`, in a hash index on the columns `pairs[:, 1]`.
 
-    Returns the latest time entered, or FELL if times did not only rise from `latest` on. Buckets of many rows are
-    worked out before any is entered, so that the memory answers for many at once.
+    Returns the latest time entered, or FELL if times did not only rise from `latest` on. Computes the buckets
+    of many rows before entering any, so their memory accesses overlap.
     """
     buckets = np.empty(AHEAD, np.int64)
     for begin in range(first, last, AHEAD):
@@ -64,7 +64,7 @@ def extend_bits(
 
 @njit((LINKS, int64, int64, int64, int64), cache=True, nogil=True)
 def slide(links: Links, head: int, heads: int, rows: int, first: int) -> None:
-    """Count the rows of an index from its row `first` on: what leads to an earlier one ends there. `rows` are left."""
+    """Count the rows of an index from its row `first` on; cuts links to earlier rows. `rows` rows are left."""
     for h in range(head, head + heads):
         links[h] = max(links[h] - first, -1)
     chain = head + heads

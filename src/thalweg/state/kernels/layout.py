@@ -1,10 +1,10 @@
 """How kernels see rows: the columns of stored rows, partial results and runs.
 
 A partial result is one row of int64: newest time, first expiry, a value per key class, a row number per input. A stored
-row is one row of `cells`: time, members (a bit for each alias that may see it), key values. When a stored row expires is
-for the probe to say: its time plus the span of the window, or what a column of expiries says where a window counts rows.
+row is one row of `cells`: time, members (a bit for each alias that may see it), key values. The probe decides when a
+stored row expires: its time plus the span of the window, or a column of expiries if the window counts rows.
 A run's line says where its index lies and which rows a probe can find there. Invariant: a candidate is accepted iff it
-is a member, all shared keys are equal and newest time <= first expiry, so colliding buckets cost time, never correctness.
+is a member, all shared keys are equal and newest time <= first expiry, so collisions cost time, never correctness.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ CUBE = int64[:, :, ::1]
 MATRIX = int64[:, ::1]
 VECTOR = int64[::1]
 LINKS = int32[::1]
-# Buffers that came in a message must not be written to, and NumPy says so of arrays over them.
+# Arrays over buffers from a message are read-only.
 READ_BYTES = types.Array(uint8, 1, "C", readonly=True)
 READ_VECTOR = types.Array(int64, 1, "C", readonly=True)
 
 FOREVER: Final = (1 << 63) - 1
-"""The expiry of what never leaves its window, or of which it is not known yet when it will; the span of no bound."""
+"""Expiry of a row that never leaves its window, or whose expiry is still unknown; span of an unbounded window."""
 ALWAYS: Final = -(1 << 63)
-"""The time of what has none (rows of tables)."""
+"""Time of a row without one (rows of tables)."""
 COUNTED: Final = -1
-"""The span of a window that counts rows: expiries are in a column of their own."""
+"""Span of a window that counts rows: a separate column has the expiries."""
 
 NEWEST: Final = 0
 """Column of a partial result: the newest time in it."""
@@ -41,13 +41,13 @@ EXPIRY: Final = 1
 TIME: Final = 0
 """Column of a stored row."""
 MEMBERS: Final = 1
-"""Column of a stored row: a bit for each alias that may see it; none once it was evicted."""
+"""Column of a stored row: a bit for each alias that may see it; 0 once evicted."""
 KEYS: Final = 2
 """First column of key values."""
 
 # Columns of a run's line in the table of runs that a probe gets.
 START: Final = 0
-"""The arena's row from which the index counts."""
+"""The arena row from which the index counts."""
 HEAD: Final = 1
 """Where the bucket heads begin in the links."""
 NEXT: Final = 2
@@ -61,7 +61,7 @@ WILD: Final = 5
 FIRST_TIME: Final = 6
 LAST_EXPIRY: Final = 7
 FALLING: Final = 8
-"""1 where times only fall along a chain, so that a walk ends at the first candidate that has expired."""
+"""1 if times only fall along a chain, so a walk ends at the first expired candidate."""
 HASHED: Final = 9
 """Attributes of a probe that are hashed."""
 SHARES: Final = 10

@@ -1,5 +1,4 @@
-"""Memory by address: what Numba has no word for. A list of arrays of any length is nothing that it compiles well, so
-kernels get the arrays of several stems by their addresses; whoever calls them holds the arrays meanwhile."""
+"""Memory by address: Numba compiles lists of arrays poorly, so kernels get the addresses of stems' arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from numba.extending import intrinsic
 
 
 def _loads(bits: int) -> Any:
-    """Reads the integer of so many bits at an address: a list of arrays of any length is nothing that Numba compiles well."""
+    """Reads the integer of `bits` bits at an address."""
 
     def load(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -45,7 +44,7 @@ def _copies(context: Any, target: Any, source: Any) -> Any:
 
 
 def _ask_for(context: Any, address: Any) -> Any:
-    """Asks the memory for what is at an address and does not wait for it. Any address will do."""
+    """Prefetches an address without waiting. Any address is safe."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -67,7 +66,7 @@ prefetch: Any = intrinsic(_ask_for)
 
 @njit(inline="always")
 def copy(target: int, source: int, width: int) -> None:
-    """Copy a row of so many integers. By address: indices of an array may be negative, and would be asked about each time."""
+    """Copy a row of integers by address, which avoids Numba's check for negative indices."""
     for c in range(0, width - 1, 2):
         copy_two(target + 8 * c, source + 8 * c)
     if width & 1:
