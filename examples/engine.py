@@ -22,12 +22,15 @@ SELECT h.sensor, h.value AS heat, l.value AS light
 FROM heat [RANGE 10 SECONDS] AS h, light [RANGE 10 SECONDS] AS l
 WHERE h.sensor = l.sensor AND h.value > l.value
 """
-engine = tw.Engine(text, sources)
+engine = tw.Engine(text, sources, index="hash")  # or "bits", "amri", a Layout, a tuner
 total = 0
 for k in range(5):
     total += engine.push("heat", readings(100 * k, 100, 1)).num_rows
     total += engine.push("light", readings(50 * k, 50, 2)).num_rows
 total += engine.close().num_rows
 print(total, "results")
-for name, counted in engine.stats()["inputs"].items():
-    print(name, "rows in", counted["rows in"], "stored", counted["stored"])
+for alias, counted in engine.stats()["inputs"].items():
+    route = " → ".join(engine.plan().route(alias))
+    print(alias, "rows in", counted["rows in"], "stored", counted["stored"], "visits", route)
+for event in engine.events():
+    print(event.by, event.kind, event.why)

@@ -36,8 +36,8 @@ def where(
         `tw.pred(function, "column", ...)`, bare functions whose parameters are named like columns, SQL text, or
         Columns.
     policy
-        "auto" (default), "written", "agreedy", "sweep", "independent", "localswaps", "lottery", "cbr", "mesh", "chaos",
-        or a registered one.
+        "auto" (default), "written", "agreedy", "sweep", "independent", "localswaps", "lottery", "sbr", "cbr", "mesh",
+        "chaos", or one that another package registers.
     name
         Name for `tw.query(name)`; by default made of the predicates' names.
     seed
@@ -56,15 +56,17 @@ def sql(
 ) -> DataFrame:  # fmt: skip
     """A windowed join of streams and tables, asked in SQL, whose probe orders follow the data.
 
+    The call only builds the DataFrame: no Spark job runs, and no table is read.
+
     Parameters
     ----------
     text
         `SELECT ... FROM s1 [RANGE 10 SECONDS] AS a, s2 b [ROWS 1000], t WHERE ...`. A result appears once, with the
         newest time of its rows, if every other row is in its own window at that time.
     policy
-        Who chooses the probe orders, by the same names as for `where`.
+        Who chooses the probe orders: "auto" (default), or any other name that `where` accepts.
     cells
-        Into how many parts the key space is cut; by default as many as there are cores.
+        Into how many parts the key space is cut; by default, one per core.
     name
         Name for `tw.query(name)`.
     seed
@@ -88,7 +90,7 @@ def stream(
 ) -> StreamInput:
     """A DataFrame as a stream of `tw.sql`.
 
-    `time` is its time column. Rows may come up to `lateness` behind the newest one seen; later ones are counted and left
+    `time` is its time column. Rows may lag behind the newest one by up to `lateness`; later ones are counted and left
     out. Once the other streams are further ahead than `idle`, a silent stream no longer keeps their old rows in state.
     `rate` declares how many rows come per second: the join is cut so that few rows are copied to several cells.
     """
@@ -99,7 +101,11 @@ def stream(
 
 
 def table(df: DataFrame) -> TableInput:
-    """A static DataFrame as a table of `tw.sql`: always in view, read once when the query is made."""
+    """A static DataFrame as a table of `tw.sql`. It is always in view.
+
+    A streaming join of several streams reads its tables in its first batch and keeps them in the checkpoint: a restart
+    finds them as they were. A query over one stream reads its tables once, when it starts.
+    """
     return TableInput(df)
 
 
