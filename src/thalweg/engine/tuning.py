@@ -1,19 +1,20 @@
-"""Where an index tuner meets the stems: probes to it, facts when it asks, layouts from it. It decides nothing.
+"""Connects an index tuner to the stems: it reports probes, answers questions and applies layouts. It decides nothing.
 
-Access patterns are read off the journeys (which inputs were bound when a stem was visited), so probing knows nothing of
-tuners. They are added up over whole turns of the inputs, in which each has had a batch: within a turn, one input's
-patterns would be taken for all. Layouts change between batches of one input, never under a probe; what has expired is dropped by
-the watermarks alone, which no tuple that may still search it is behind (AMRI, section 4.2: earliest partition number).
+Access patterns come from the journeys (which inputs were bound when a stem was visited), so probing knows nothing about
+tuners. They are added up over whole turns, in which each input has had a batch: a part of a turn would stand for one
+input only. Layouts change between batches, never during a probe. Only watermarks drop what has expired, and no tuple
+that may still search it is behind them (AMRI, section 4.2: earliest partition number).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from thalweg.contract.visits import Visits
+from thalweg.contract.visits import ROWS_IN, ROWS_OUT, WORK, Visits
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
@@ -28,26 +29,17 @@ if TYPE_CHECKING:
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
 
 SAMPLE = 512
-"""Stored tuples looked at to see how evenly bits split them."""
+"""Size: stored tuples sampled to see how evenly bits split them."""
 SILENT = 16
 """Batches of one input in a row after which the others count as silent."""
-EASE = 16
-"""How many times more seldom a tuner that rests is told, while routes stay as they are."""
-ALERT = 16
-"""Observations for which a tuner is told often after a route has changed."""
-SOON = 2
-HASTE = 4
-"""Turns after which it is told at once then, and how many times fewer tuples are enough."""
-FORMAT = 2
-"""Of what `snapshot` writes. A record of another one is not read: layouts are learned anew, and no answer changes."""
-ROUTES = 4096
-"""Routes of which it is remembered what they ask."""
+FORMAT = 3
+"""Format of what `snapshot` writes. A record in another format is not read: layouts are learned again."""
 Waiting = Callable[[int, int], int]
-"""Rows of other streams that wait and will search what lives of an input until a time."""
+"""How many waiting rows of other streams will search the tuples of an input that live until a time."""
 
 
 class Tuning:
-    """A tuner at work on the stems of one engine."""
+    """One tuner and the stems of one engine."""
 
     def __init__(
         self,
@@ -61,22 +53,18 @@ class Tuning:
         self.shape = shape
         self.stems = stems
         self.moved = 0
-        """Rows indexed anew."""
+        """Rows indexed again."""
         self._noted: list[tuple[int, Visits]] = []
-        """What has not been added up yet."""
+        """Batches that have not been added up yet."""
         self._rows = 0
         self.told = False
-        self._enough = tuner.grain
-        """Tuples after which the tuner is told."""
         self._alert = 0
-        """Tuples for which the tuner is told often, resting or not, since a route has changed."""
+        """Tuples left during which the tuner is told often even if it rests, because a route has changed."""
         self._soon = 0
-        """Turns left in which the tuner is told at once."""
+        """Turns left at whose end the tuner is told at once."""
         self._routes: dict[int, Route | None] = dict.fromkeys(range(len(shape.aliases)))
         self._asked: dict[tuple[str, int], list[Any]] = {}
         """Requests, work and matches since the tuner was told, by stem and access pattern."""
-        self._lines: dict[tuple[int, Route], dict[int, list[Any]]] = {}
-        """Where the visits of a route's operators are added up."""
         self._seen: set[int] = set()
         self._turn: frozenset[int] = frozenset()
         """Inputs of the last turn."""
@@ -84,9 +72,9 @@ class Tuning:
         self._in_a_row = 0
         self._others = [shape.others(i) for i in range(len(shape.aliases))]
         self._even: dict[str, tuple[int, list[list[float]]]] = {}
-        """Rows built and evenness of each stem when it was last looked at."""
+        """Rows built and evenness of each stem when it was last sampled."""
         self._shown: tuple[Any, dict[str, IndexView]] | None = None
-        """What was explained last, and of which selection and layouts."""
+        """The last explanation, with the selection and the layouts it is about."""
         self._sizes = np.empty(1 << FINE, np.int64)
         self._stores = {store.name: store for store in shape.stores}
         for alias, layout in tuner.begin({a: s.attributes for a, s in stems.items()}, self._facts).items():
@@ -101,7 +89,7 @@ class Tuning:
         return self.tuner.name
 
     def observe(self, i: int, visits: Visits) -> None:
-        """Note what tuples of an input asked of the stems; the tuner is told when a turn is over."""
+        """Note what the tuples of an input asked of the stems; the tuner is told at the end of a turn."""
         if i == self._last:
             self._in_a_row += 1
             over = self._in_a_row > SILENT
@@ -116,15 +104,15 @@ class Tuning:
         if visits.journeys:
             route = visits.journeys[-1].ruster.route
             if route is not self._routes[i] and route != self._routes[i]:
-                self._alert, self._soon = ALERT * self.tuner.grain, SOON
-                self._enough = self.tuner.grain // HASTE
+                # Both this turn, part of which may be on the old route, and the next, the first that is all on the new.
+                self._alert, self._soon = self.tuner.window, 2
             self._routes[i] = route
         if not self.tuner.grain:
             self._tell()
 
     def news(self) -> bool:
-        """Asked when a batch of an input is over: whether the tuner has been told anything new. A turn in which all
-        inputs of the last one had a batch need not wait for the next to begin."""
+        """Whether the tuner has been told anything new. Called when a batch of an input is over: if all inputs of the
+        last turn have had a batch, this turn is over too."""
         if self._turn and self._turn <= self._seen:
             self._end_turn()
         return self.told
@@ -132,79 +120,56 @@ class Tuning:
     def _end_turn(self) -> None:
         self._turn = frozenset(self._seen)
         self._seen.clear()
-        if self._rows >= self._enough:
+        eased = self.tuner.resting and not self._alert
+        if self._soon or self._rows >= (self.tuner.window if eased else self.tuner.grain):
             self._tell()
 
     def _tell(self) -> None:
         self._alert, self._soon = max(self._alert - self._rows, 0), max(self._soon - 1, 0)
         self._add_up()
-        probes = [Probe(stem, mask, *line) for (stem, mask), line in self._asked.items() if line[0]]
-        for line in self._asked.values():
-            line[:] = 0, 0.0, 0
+        probes = [Probe(stem, mask, *line) for (stem, mask), line in self._asked.items()]
+        self._asked.clear()
         self._rows = 0
         self.told = True
         self.tuner.observe(probes)
 
     def _add_up(self) -> None:
-        """Once for many batches: what a loop has just done it does faster again than after a join."""
+        """Add up many batches in one go: arrays first, so that routes are looked at once and not for every batch."""
+        sums: dict[tuple[int, tuple[Route, ...]], NDArray[np.int64]] = {}
         for i, visits in self._noted:
-            first = len(self.shape.filters[i])
             for journey in visits.journeys:
-                for route, _, _, met in journey.by_route():
-                    lines = self._lines.get((i, route))
-                    if lines is None:
-                        lines = self._lines_of(i, route)
-                    for v in met:
-                        if v.operator >= first:
-                            line = lines[v.operator]
-                            line[0] += v.rows_in
-                            line[1] += v.work
-                            line[2] += v.rows_out
+                assert journey.counts is not None, "the fabric counts for every ruster"
+                key = (i, journey.ruster.routes)
+                sums[key] = sums[key] + journey.counts if key in sums else journey.counts
                 for t in journey.trials:
-                    others = self._others[i]
-                    bound = frozenset([i, *(others[op - first] for op in t.visited if op >= first)])
-                    line = self._line(bound, others[t.operator - first])
-                    line[0] += t.rows
-                    line[1] += t.work
-                    line[2] += t.matches
+                    self._add(i, t.visited, t.operator, t.rows, t.work, t.matches)
         self._noted.clear()
+        for (i, routes), counts in sums.items():
+            for route, line in zip(routes, counts.tolist(), strict=True):
+                for place, op in enumerate(route.operators):
+                    if line[op][ROWS_IN] and op >= len(self.shape.filters[i]):
+                        met = line[op]
+                        self._add(i, route.operators[:place], op, met[ROWS_IN], met[WORK], met[ROWS_OUT])
 
-    def _lines_of(self, i: int, route: Route) -> dict[int, list[Any]]:
-        """For each stem on a route, where it is added up what is asked of it."""
-        if len(self._lines) >= ROUTES:
-            self._lines.clear()
-        first, bound = len(self.shape.filters[i]), frozenset([i])
-        lines: dict[int, list[Any]] = {}
-        for op in route.operators:
-            if op >= first:
-                target = self._others[i][op - first]
-                lines[op] = self._line(bound, target)
-                bound |= {target}
-        self._lines[i, route] = lines
-        return lines
-
-    def _line(self, bound: frozenset[int], target: int) -> list[Any]:
-        store = self.shape.store(target)
-        mask = mask_of(self.shape.step(bound, target).pattern, len(store.attributes))
-        return self._asked.setdefault((store.name, mask), [0, 0.0, 0])
+    def _add(self, i: int, visited: Iterable[int], operator: int, rows: int, work: float, matches: int) -> None:
+        first, others = len(self.shape.filters[i]), self._others[i]
+        bound = frozenset([i, *(others[op - first] for op in visited if op >= first)])
+        store = self.shape.store(others[operator - first])
+        mask = mask_of(self.shape.step(bound, others[operator - first]).pattern, len(store.attributes))
+        line = self._asked.setdefault((store.name, mask), [0, 0.0, 0])
+        line[:] = line[0] + rows, line[1] + work, line[2] + matches
 
     def tune(self) -> list[Event]:
-        """Bring the layouts in force that the tuner proposes; worth asking once it has been told anything new."""
+        """Apply the layouts that the tuner proposes. Worth a call once the tuner has been told anything new."""
         self.told = False
         plan = Plan(layouts={alias: stem.layout for alias, stem in self.stems.items()})
         while (change := self.tuner.propose(plan)) is not None:
             self.moved += self.stems[change.where].relayout(change.after, migrate=change.slices)
             plan = plan.apply(change)
-        self._pace()
         return self.tuner.drain()
 
-    def _pace(self) -> None:
-        grain = self.tuner.grain
-        eased = EASE * grain if self._alert <= 0 and self.tuner.resting else grain
-        self._enough = grain // HASTE if self._soon else eased
-
     def explain(self) -> dict[str, IndexView]:
-        """As of the last selection: asked after every batch, it weighs other layouts only when one was made."""
+        """As of the last selection. Cheap to call after every batch: layouts are only weighed again after a selection."""
         stamp = (self.tuner.tunings, {alias: stem.layout for alias, stem in self.stems.items()})
         if self._shown is None or self._shown[0] != stamp:
             views = self.tuner.explain(lambda alias: self._facts(alias, asked=True))
@@ -229,7 +194,7 @@ class Tuning:
         )  # fmt: skip
 
     def _evenness(self, stem: Stem, built: int, asked: bool) -> list[list[float]]:
-        """Looked at again when a quarter of the stem is new. Who only asks must not change what is decided later."""
+        """Sampled again when a quarter of the stem is new. A question (`asked`) must not change later decisions."""
         before = self._even.get(stem.name)
         if before is not None and built - before[0] < stem.rows // 4:
             return before[1]
@@ -254,7 +219,7 @@ class Tuning:
             "moved": self.moved,
             "asked": [[*key, *line] for key, line in self._asked.items()],
             "turn": [sorted(self._seen), self._last, self._in_a_row, self._rows, self.told, sorted(self._turn)],
-            "pace": [self._enough, self._alert, self._soon],
+            "pace": [self._alert, self._soon],
             "even": {alias: list(seen) for alias, seen in self._even.items()},
             "routes": [[i, list(r.operators)] for i, r in self._routes.items() if r is not None],
         }
@@ -267,10 +232,9 @@ class Tuning:
         self.tuner.restore(record["learned"])
         self._shown = None
         self.moved = int(record["moved"])
-        self._lines.clear()
         self._asked = {(stem, int(mask)): line for stem, mask, *line in record["asked"]}
         seen, self._last, self._in_a_row, self._rows, self.told, turn = record["turn"]
-        self._enough, self._alert, self._soon = record["pace"]
+        self._alert, self._soon = record["pace"]
         self._even = {alias: (int(built), even) for alias, (built, even) in record["even"].items()}
         self._routes |= {i: Route(tuple(operators)) for i, operators in record["routes"]}
         self._seen, self._turn = set(seen), frozenset(turn)

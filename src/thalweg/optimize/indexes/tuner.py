@@ -42,8 +42,10 @@ class IndexTuner(Tuner, Protocol):
     """A tuner of layouts."""
 
     grain: int
-    """Tuples that come between two observations, at least, and then up to the end of a turn of the inputs, in which each
-    has had a batch; 0: it is told of every batch."""
+    """Tuples between two observations, at least; then the turn of the inputs, in which each has a batch, is finished. 0:
+    an observation after every batch."""
+    window: int
+    """The same while the tuner rests: an assessment. After a route has changed, it takes as long until it may rest."""
 
     @property
     def tunings(self) -> int:
@@ -52,7 +54,7 @@ class IndexTuner(Tuner, Protocol):
 
     @property
     def resting(self) -> bool:
-        """Whether, for as long as routes stay as they are, it is enough to be told more seldom."""
+        """Whether one observation per `window` is enough, for as long as routes stay as they are."""
         ...
 
     def begin(self, attributes: dict[str, int], facts: Facts) -> dict[str, Layout]:

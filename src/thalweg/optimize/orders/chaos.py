@@ -126,7 +126,7 @@ class ChaosTuner:
 
     name = "chaos"
     part: Part = "layouts"
-    grain = 0
+    grain = window = 0
     resting = False
 
     def __init__(self, seed: int = 0, probability: float = 0.3) -> None:
