@@ -19,8 +19,9 @@ from benchmarks.joins.workloads import PHASE, Workload
 from thalweg.engine.engine import Engine
 from thalweg.optimize.indexes.layoutcost import Workload as Asked
 from thalweg.optimize.indexes.layoutsearch import select
-from thalweg.optimize.indexes.tuner import Change, IndexTuner, IndexView
-from thalweg.plan import Event
+from thalweg.optimize.indexes.tuner import Facts, IndexTuner, IndexView
+from thalweg.plan import Change, Event, Plan
+from thalweg.plan.change import Part
 from thalweg.plan.layout import Layout
 from thalweg.profile.patterns.sria import Sria
 from thalweg.profile.patterns.stemfacts import Probe, StemFacts
@@ -116,7 +117,9 @@ class Recorder:
     """Changes nothing. Records the exact access patterns of each phase, and the stems at the end of it."""
 
     name: str = "recorder"
+    part: Part = "layouts"
     grain: int = 0
+    window: int = 0
     resting: bool = False
     tunings: int = 0
     phase: int = 0
@@ -125,8 +128,8 @@ class Recorder:
     asked: dict[tuple[int, str], Sria] = field(default_factory=dict)
     facts: dict[tuple[int, str], StemFacts] = field(default_factory=dict)
 
-    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
-        self.stems = attributes
+    def begin(self, attributes: dict[str, int], facts: Facts) -> dict[str, Layout]:
+        self.stems, self.look = attributes, facts
         self.asked = {(p, s): Sria(n) for p in range(PHASES) for s, n in attributes.items()}
         return dict.fromkeys(attributes, Layout("bits"))
 
@@ -134,13 +137,13 @@ class Recorder:
         for p in probes:
             self.asked[self.phase, p.stem].observe(p.mask, p.requests)
 
-    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
+    def propose(self, plan: Plan) -> Change | None:
         for stem in self.stems:
-            known = facts(stem)
+            known = self.look(stem)
             if known.rows > 1:
                 # Read now, because at the end of the pass the stem holds another phase.
                 self.facts[self.phase, stem] = replace(known, look=partial(tuple, known.evenness))
-        return []
+        return None
 
     def workload(self, phases: Sequence[int], stem: str) -> tuple[Asked, int]:
         """The access patterns of a stem in these phases, and the number of bits its size allows."""
@@ -158,7 +161,7 @@ class Recorder:
     def best(self, phases: Sequence[int]) -> dict[str, Layout]:
         return {s: Layout("bits", select(*self.workload(phases, s)).bits) for s in self.stems}
 
-    def explain(self, facts: Callable[[str], StemFacts]) -> dict[str, IndexView]:
+    def explain(self, facts: Facts) -> dict[str, IndexView]:
         return {}
 
     def drain(self) -> list[Event]:
@@ -177,20 +180,17 @@ class Hindsight(Recorder):
 
     name: str = "hindsight"
     layouts: Mapping[int, Mapping[str, Layout]] = field(default_factory=dict)
-    present: int = -1
 
-    def begin(self, attributes: dict[str, int]) -> dict[str, Layout]:
-        self.stems = attributes
+    def begin(self, attributes: dict[str, int], facts: Facts) -> dict[str, Layout]:
+        self.stems, self.look = attributes, facts
         return dict(self.layouts[0])
 
     def observe(self, probes: Sequence[Probe]) -> None:
         """Nothing to learn."""
 
-    def propose(self, facts: Callable[[str], StemFacts]) -> list[Change]:
-        if self.phase == self.present:
-            return []
-        self.present = self.phase
-        return [
-            Change(s, layout, frozenset(p.number for p in facts(s).slices))
-            for s, layout in self.layouts[self.phase].items()
-        ]
+    def propose(self, plan: Plan) -> Change | None:
+        for stem, layout in self.layouts[self.phase].items():
+            if plan.layouts[stem] != layout:
+                every = frozenset(p.number for p in self.look(stem).slices)
+                return Change("layouts", stem, plan.layouts[stem], layout, slices=every)
+        return None

@@ -1,8 +1,7 @@
 """Chunks: cut batches into pieces small enough to learn between, and large enough that learning costs nothing.
 
-A policy decides once for each chunk. About 1,000 rows follow a change quickly; where predicates are so cheap that a
-chunk takes less than `WORTH` seconds the chunks grow, so that the few dozen microseconds of a decision stay below a
-percent or so of the work.
+A policy decides once per chunk. About 1,000 rows follow a change quickly. Where predicates are so cheap that a decision
+(`Prices.ask`) would take more than `SHARE` of a chunk's time, chunks grow.
 """
 
 from __future__ import annotations
@@ -11,12 +10,16 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from thalweg.profile.prices import RECORDED, Prices
+
 LEAST, MOST = 1000, 1 << 16
-WORTH = 0.008
+"""Sizes: rows of a chunk."""
+SHARE = 0.03
+"""The project's goal: where nothing can be gained, adapting costs at most this share."""
 
 
 class Chunks:
-    """Cuts batches, and adjusts the size to what chunks cost.
+    """Cuts batches, and fits the size to the time that chunks take.
 
     >>> chunks = Chunks()
     >>> batch = pa.record_batch({"x": list(range(2500))})
@@ -27,11 +30,13 @@ class Chunks:
     2000
     """
 
-    def __init__(self, size: int = LEAST) -> None:
+    def __init__(self, size: int = LEAST, prices: Prices = RECORDED) -> None:
         self.size = size
+        self._least = prices.ask / SHARE
+        """Seconds of a chunk, at least."""
 
     def cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Consecutive pieces; a remainder of less than half a chunk goes with the piece before it."""
+        """Consecutive pieces. A remainder of less than half a chunk joins the piece before it."""
         start = 0
         while start < batch.num_rows:
             left = batch.num_rows - start
@@ -42,7 +47,7 @@ class Chunks:
     def observe(self, rows: int, seconds: float) -> None:
         if rows < self.size:
             return
-        if seconds < WORTH / 2 and self.size < MOST:
+        if seconds < self._least and self.size < MOST:
             self.size = min(2 * self.size, MOST)
-        elif seconds > 2 * WORTH and self.size > LEAST:
+        elif seconds > 4 * self._least and self.size > LEAST:
             self.size = max(self.size // 2, LEAST)

@@ -1,7 +1,7 @@
-"""Schedule: in which turns the rows of one batch are pushed, where several inputs come at once.
+"""Schedule: in which turns the rows of one batch are pushed when several inputs come at once.
 
-Rows go in spans of time, oldest first, so that what has expired is evicted before the rest comes. Whose rows go first
-within a span is the scheduler's choice. No choice here changes a result.
+Rows go in spans of time, oldest first, so that expired rows are evicted before the next span comes. The scheduler chooses
+whose rows go first within a span. No choice here changes a result.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from thalweg.state.slice import ALWAYS
 from thalweg.state.times import Clock
 
 Ints = NDArray[np.int64]
-MOST_SPANS = 1000
-"""Spans of a batch, at most."""
 SPAN_ROWS = 500
 """Rows of a span, at least, on average: a span has a cost of its own."""
 
@@ -35,7 +33,7 @@ class Turn:
 def turns(
     tables: Mapping[str, pa.Table], clocks: Mapping[str, Clock], length: int | None, scheduler: Scheduler
 ) -> Iterator[Turn]:
-    """Cut a batch. `length` is that of the shortest slice of any stem; None where spans would not help eviction."""
+    """Cut a batch. `length` is the shortest slice of any stem, or None where spans would not help eviction."""
     sorted_rows = {name: _by_time(table, clocks[name]) for name, table in tables.items()}
     order = scheduler.order({name: len(times) for name, (times, _) in sorted_rows.items()})
     begun = dict.fromkeys(order, 0)
@@ -64,12 +62,12 @@ def _by_time(table: pa.Table, clock: Clock) -> tuple[Ints, pa.Table]:
 
 
 def spans(times: Sequence[Ints], length: int | None) -> Iterator[int | None]:
-    """Where spans end: after two slices' length each, or longer where few rows come; None is the last, open end."""
+    """Where spans end: every two slices, or less often where few rows come. None is the last, open end."""
     known = [t[t > ALWAYS] for t in times]
     known = [t for t in known if len(t)]
     if length is not None and known:
         first, last = min(int(t[0]) for t in known), max(int(t[-1]) for t in known)
-        most = min(sum(len(t) for t in known) // SPAN_ROWS + 1, MOST_SPANS)
+        most = sum(len(t) for t in known) // SPAN_ROWS + 1
         step = max(2 * length, (last - first) // most + 1)
         yield from range(first + step, last, step)
     yield None

@@ -104,8 +104,8 @@ class Tuning:
         if visits.journeys:
             route = visits.journeys[-1].ruster.route
             if route is not self._routes[i] and route != self._routes[i]:
-                # Both this turn, part of which may be on the old route, and the next, the first that is all on the new.
-                self._alert, self._soon = self.tuner.window, 2
+                # Two turns and two assessments: in the first, some tuples took the old route; in the second, none did.
+                self._alert, self._soon = 2 * self.tuner.window, 2
             self._routes[i] = route
         if not self.tuner.grain:
             self._tell()

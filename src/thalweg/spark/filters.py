@@ -20,6 +20,7 @@ from thalweg import optimize
 from thalweg.contract import learned
 from thalweg.contract.report import TaskReport
 from thalweg.engine import machine
+from thalweg.engine.chunks import Chunks
 from thalweg.engine.filtercell import FilterCell
 from thalweg.engine.report import of_filters
 from thalweg.execute.filters import Filter
@@ -76,13 +77,13 @@ class FilterTask:
             frozen = "classes"
             if "" in orders.routes:
                 frozen, problem = pinned(orders.routes[""], self.pipeline)
-        policy = optimize.make(self.policy, self.pipeline, self.seed * 1009 + partition(), machine.prices())
+        prices = machine.prices()
+        policy = optimize.make(self.policy, self.pipeline, self.seed * 1009 + partition(), prices)
         prior = _learned.get(self.key) or control.learned()
         events = learned.take_up(policy, prior) if prior else []
         events += ignored(problem, self.policy)
-        return FilterCell(
-            self.pipeline, [self._filter(p) for p in self.predicates], policy, frozen=frozen, events=events
-        )
+        filters, chunks = [self._filter(p) for p in self.predicates], Chunks(prices=prices)
+        return FilterCell(self.pipeline, filters, policy, chunks=chunks, frozen=frozen, events=events)
 
     def _filter(self, p: Predicate) -> Filter:
         assert p.function is not None

@@ -45,7 +45,7 @@ class IndexTuner(Tuner, Protocol):
     """Tuples between two observations, at least; then the turn of the inputs, in which each has a batch, is finished. 0:
     an observation after every batch."""
     window: int
-    """The same while the tuner rests: an assessment. After a route has changed, it takes as long until it may rest."""
+    """The same while the tuner rests: tuples of an assessment."""
 
     @property
     def tunings(self) -> int:

@@ -1,7 +1,7 @@
-"""Heavy hitters: values of a join key so frequent that the cell which gets them has more than its share of the work.
+"""Heavy hitters: values of a join key so frequent that one cell gets more than its share of the work.
 
 A key value is never split between cells, so a cut into s parts is fair only while no value has much more than 1/s of
-the rows. Watched on a sample: the first rows of each batch, at most `SAMPLE` of a task.
+the rows. Only a report reads this; nothing is decided by it. It sees a sample: the first rows of each batch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-SAMPLE = 4096
-PER_BATCH = 512
+SAMPLE, PER_BATCH = 4096, 512
+"""Sizes: rows sampled of a task and of a batch, at most."""
 MOST = 3
+"""Size: values reported."""
 
 
 class HeavyHitters:
