@@ -1,6 +1,6 @@
 """Rows of one input on their way: partial results of one row each, and the columns that their row numbers point into.
 
-Where there are filters alone a partial result is nothing but its row number.
+With filters alone, a partial result is just its row number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Arrival:
     columns: Mapping[str, FixedValues | pa.Array]
     newest: int
     expiry: int
-    """No row is older, none expires later."""
+    """Bounds: no row is older, and none expires later."""
 
     @classmethod
     def of(cls, batch: Batch) -> Arrival:
@@ -38,14 +38,14 @@ class Arrival:
         return replace(self, partial=self.partial.take(lines, axis=0))
 
     def batch(self, number: int, stream: str, column: int) -> Batch:
-        """What a policy gets to see: the rows as they came; `column` holds their row numbers."""
+        """A policy's view of the rows as they arrived; `column` holds their row numbers."""
         if len(self.partial) == self.data.num_rows:
             return Batch(self.data, number, stream)
         return _PickedBatch(self, column, number, stream)
 
 
 class _PickedBatch(Batch):
-    """Some rows of a batch, copied only if a policy looks at them."""
+    """Some rows of a batch, copied only when a policy reads them."""
 
     __slots__ = ("_arrival", "_column", "_picked")
 

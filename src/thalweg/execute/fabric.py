@@ -1,10 +1,10 @@
-"""The fabric: rusters of one pipeline travel through filters and stems; results and visits come back. It knows no policy.
+"""The fabric: sends the rusters of one pipeline through filters and stems; returns results and visits. No policy here.
 
-It is the self-routing fabric of query mesh (5.2): rows bring their routes along, nobody is asked on the way, and rows of
-all routes whose next operator is the same meet it in one call. A filter is an operator with fan-out at most one. Behind
-the filters rows become partial results that go from stem to stem depth first (pipelines and their execution: thesis
-5.1-5.2). Invariants: a row or combination leaves iff all its predicates hold and it lies in its windows at its newest
-time, whatever the routes; a predicate's error surfaces only if nothing else drops the row. Rows keep their order.
+This is the self-routing fabric of query mesh (5.2): rows carry their routes, no router is consulted on the way, and
+rows of all routes that share a next operator meet it in one call. A filter is an operator with fan-out at most one.
+Behind the filters, rows become partial results that pass from stem to stem depth first (thesis 5.1-5.2). Invariants: a
+row or combination leaves iff all its predicates hold and it lies in its windows at its newest time, whatever the
+routes; a predicate's error surfaces only if nothing else drops the row. Rows keep their order.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from thalweg.plan import Pipeline, Route, Ruster
 
 Ints = NDArray[np.int64]
 Emit = Callable[[int, Arrival, Ints], None]
-"""Gets the input's number and full results, in a buffer that is reused after it returns."""
+"""Receives the input's number and full results, in a buffer that is reused afterwards."""
 
 
 class Fabric:
-    """Runs one pipeline over batches. `stems` are those of its query, in which it belongs to input `number`."""
+    """Runs one pipeline, that of input `number`, over batches. `stems` are those of its query."""
 
     def __init__(
         self,
@@ -55,13 +55,13 @@ class Fabric:
         """The first stem among the operators."""
         written = Route(tuple(op for op in pipeline.written if op < self.first))
         self._entrance = RouteTable((written,), Rounds.of([written.operators]), (), (True,))
-        """The filters alone, for rows that go no further."""
+        """The filters alone, for rows that do not join."""
         self._column = 0 if stems is None else stems.shape.row_column(number)
         self._stored = stems is not None and stems.shape.stored(number)
         self._trials = None if stems is None else Trials(pipeline, stems, number, self.first, self.meter)
 
     def filter(self, batch: Batch, rusters: Sequence[Ruster]) -> tuple[NDArray[np.bool_], Visits]:
-        """Filters alone: which rows of a batch pass, and what it took."""
+        """Filters alone: the rows of a batch that pass, and the work done."""
         arrival, pending = Arrival.of(batch), Pending()
         keep, journeys = np.zeros(len(batch), np.bool_), list[Journey]()
         for ruster in rusters:
@@ -74,7 +74,7 @@ class Fabric:
         return keep, Visits(batch.number, len(batch), tuple(journeys))
 
     def admit(self, arrival: Arrival) -> Ints:
-        """The lines of `arrival.partial` that pass the input's filters; they go no further."""
+        """The lines of `arrival.partial` that pass the input's filters, without joining."""
         if not self.first:
             return arrival.partial
         trip = Trip.begin(arrival, Ruster(None, self._entrance.routes[0]), self._entrance, {}, len(self.pipeline))
@@ -86,10 +86,10 @@ class Fabric:
         return partial
 
     def run(self, arrival: Arrival, rusters: Sequence[Ruster], emit: Emit) -> tuple[Ints, Ints, tuple[Journey, ...]]:
-        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, those that
-        were recalled, and journeys.
+        """Send rusters on their routes. Returns the lines of `arrival.partial` that pass the input's filters, the
+        recalled ones, and journeys.
 
-        Of a route that goes over the limit of its ruster the rows not begun are recalled: they are to be routed again.
+        If a route exceeds its ruster's limit, its unstarted rows are recalled and must be routed again.
         """
         kept, recalled, journeys = list[Rows | None](), list[Rows | None](), list[Journey]()
         pending = Pending()
@@ -114,8 +114,7 @@ class Fabric:
         return _together(arrival.partial, kept), _together(arrival.partial, recalled), tuple(journeys)
 
     def _travel(self, trip: Trip, lines: Rows | None, ends: Ints | None, emit: Emit) -> NDArray[np.bool_] | None:
-        """Take lines of the arrival on from the filters, those of each route together; which of them were recalled, if any
-        was."""
+        """Take lines of the arrival on from the filters, grouped by route; returns those recalled, if any."""
         assert self.stems is not None
         partial = trip.arrival.partial if lines is None else self.stems.copied(trip.arrival.partial, lines)
         ends = np.array([0, len(partial)]) if ends is None else ends
@@ -129,7 +128,7 @@ class Fabric:
         return np.arange(len(partial)) >= np.repeat(ends[1:] - trip.rest, np.diff(ends))
 
     def in_order(self, parts: Sequence[Ints], whole: Ints) -> Ints:
-        """Lines of `whole`, partial results of one row each in the order of their arrival, that came in parts."""
+        """Lines of `whole` (partial results of one row each, in order of arrival) that came in parts."""
         some = [part for part in parts if len(part)]
         if sum(map(len, some)) == len(whole):
             return whole
@@ -144,8 +143,8 @@ class Fabric:
     def _depart(
         self, arrival: Arrival, ruster: Ruster, pending: Pending
     ) -> tuple[Trip | None, Rows | None, NDArray[np.int32] | None]:
-        """Begin a trip with the filters that come before any stem: the lines of `arrival.partial` that pass (None: all), and
-        the route of each."""
+        """Begin a trip with the filters before any stem: the lines of `arrival.partial` that pass (None: all), and the
+        route of each."""
         table = self.tables.of(ruster)
         count = len(arrival.partial if ruster.rows is None else ruster.rows)
         if not count:
@@ -169,14 +168,14 @@ class Fabric:
         return trip, at if ruster.rows is None else ruster.rows[at], None if ids is None else ids[at]
 
     def _row_numbers(self, arrival: Arrival, lines: Rows | None) -> Rows | None:
-        """The row numbers of these lines of `arrival.partial`; None where they are counted from 0."""
+        """The row numbers of these lines of `arrival.partial`; None if they count from 0."""
         if len(arrival.partial) == arrival.data.num_rows:
             return lines
         rows = arrival.partial[:, self._column]
         return np.ascontiguousarray(rows) if lines is None else rows[lines]
 
     def _onward(self, trip: Trip, depth: int, chunk: Ints, ends: Ints, emit: Emit) -> None:
-        """Everything that becomes of partial results behind a layer; -1 is where they come in."""
+        """Take partial results through everything behind a layer; -1 is the entry."""
         table = trip.table
         if depth >= 0 and table.layers[depth].rounds.common:
             chunk, ends = self._between(trip, table.layers[depth].rounds, chunk, ends)
@@ -193,7 +192,7 @@ class Fabric:
             self._join(trip, depth + 1, chunk, ends, emit)
 
     def _join(self, trip: Trip, depth: int, partial: Ints, ends: Ints, emit: Emit) -> None:
-        """Take partial results through the stems of a layer, and what comes out of it onward."""
+        """Take partial results through the stems of a layer, and pass its output on."""
         assert self.stems is not None
         layer, meter = trip.table.layers[depth], self.meter
         limit = trip.ruster.limit if depth == 0 else None
@@ -225,7 +224,7 @@ class Fabric:
             trip.seconds[op] += share
 
     def _sample(self, trip: Trip, layer: Layer, passage: Passage, partial: Ints, chunk: Ints) -> bool:
-        """Count profiled rows against the rivals of a stem; whether they turn back because one is far better."""
+        """Count profiled rows against a stem's rivals; returns whether they turn back because one is far better."""
         segment = layer.segments[0]
         assert segment is not None
         assert self._trials is not None
@@ -235,7 +234,7 @@ class Fabric:
         )
 
     def _settle(self, trip: Trip, layer: Layer, passage: Passage, chunk: Ints) -> tuple[Ints, Ints]:
-        """Drop candidates for which a residual that is due does not hold."""
+        """Drop candidates that fail a residual that is due."""
         assert self.stems is not None
         values = given(self.stems.column, self.number, trip.arrival)
         sizes = np.diff(passage.bounds)
@@ -254,7 +253,7 @@ class Fabric:
         return chunk.compress(keep, axis=0), _ends(left)
 
     def _between(self, trip: Trip, rounds: Rounds, chunk: Ints, ends: Ints) -> tuple[Ints, Ints]:
-        """Filters behind a stem: each arriving row is judged once for all its partial results."""
+        """Filters behind a stem: judge each arriving row once for all its partial results."""
         rows, first, back, weights = np.unique(
             chunk[:, self._column], return_index=True, return_inverse=True, return_counts=True
         )
@@ -283,7 +282,7 @@ def _picked(partial: Ints, lines: Rows | None) -> Ints:
 
 
 def _together(whole: Ints, parts: Sequence[Rows | None]) -> Ints:
-    """Lines that were picked in parts, in their order; None: all."""
+    """Lines picked in parts, in order; None: all."""
     if any(part is None for part in parts):
         return whole
     lines = [part for part in parts if part is not None and len(part)]

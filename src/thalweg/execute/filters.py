@@ -1,8 +1,8 @@
 """Filters: one predicate of one input, evaluated on chosen rows of a batch.
 
-A predicate is called only with the rows it is given, never with none. NULL is not true. A row on which it raises, or
-says something that is no boolean, gets no verdict but an error that the fabric may forgive; the rows of a vectorised
-predicate are halved until those rows are found. A wrong number of verdicts is no row's fault and is raised at once.
+A predicate is called only with the rows it is given, and with at least one. NULL is not true. A row on which it raises
+or returns a non-boolean gets an error, which the fabric may forgive; for a vectorised predicate we halve the rows until
+we find the faulty ones. A wrong number of verdicts can't be blamed on a row and is raised at once.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ BOOLEANS = {bool, np.bool_, type(None)}
 
 
 class NoVerdict(PredicateError):
-    """A predicate said something of a row that is neither true nor false nor NULL."""
+    """A predicate returned something other than true, false or NULL for a row."""
 
 
 class WrongCount(PredicateError):
-    """A vectorised predicate gave another number of verdicts than it got rows."""
+    """A vectorised predicate returned the wrong number of verdicts."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which of the given rows hold, and the errors of those that have none, by position among the given rows."""
+    """Which of the given rows pass, and the errors of rows without a verdict, by position among the given rows."""
 
     holds: NDArray[np.bool_]
     errors: dict[int, Exception] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Filter:
         return self._vectorised(arrays, count)
 
     def _constant(self, count: int) -> Verdict:
-        """A predicate over no columns says the same of every row."""
+        """A predicate over no columns has one verdict for all rows."""
         try:
             held = self.function()
         except Exception as error:
@@ -92,7 +92,7 @@ class Filter:
             try:
                 judged.extend(calls)
                 if len(judged) < count:
-                    raise StopIteration  # only the function can have raised it: the rows are not at their end
+                    raise StopIteration  # only the function can have raised it: there are rows left
             except Exception as error:
                 errors[len(judged)] = error
                 judged.append(True)
@@ -127,7 +127,7 @@ class Filter:
         return (reader or default)(array)
 
     def _mask(self, returned: Any, count: int) -> NDArray[np.bool_]:
-        """A vectorised verdict as plain booleans, NULL as False; anything else is refused by name."""
+        """A vectorised verdict as plain booleans, NULL as False; anything else raises."""
         if isinstance(returned, pa.ChunkedArray):
             returned = returned.combine_chunks()
         if isinstance(returned, pa.Array):

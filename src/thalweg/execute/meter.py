@@ -24,12 +24,12 @@ class Meter(Protocol):
         ...
 
     def share(self, seconds: float, operators: Sequence[int], work: Sequence[float]) -> Sequence[float]:
-        """Seconds of each of several operators that were called together and took `seconds`, by their work."""
+        """Seconds of each of several operators that took `seconds` in one call, by their work."""
         ...
 
 
 class Shared:
-    """Real clocks share out what several operators took together in proportion to their work."""
+    """Real clocks split the time of a joint call in proportion to the work of each operator."""
 
     def share(self, seconds: float, operators: Sequence[int], work: Sequence[float]) -> Sequence[float]:
         each = seconds / max(sum(work), 1)
@@ -37,7 +37,7 @@ class Shared:
 
 
 class WallMeter(Shared):
-    """Real time: what a predicate that waits for a network costs is waiting."""
+    """Real time: a predicate that waits for a network costs its waiting."""
 
     def start(self) -> float:
         return perf_counter()
@@ -47,12 +47,11 @@ class WallMeter(Shared):
 
 
 class OwnMeter(Shared):
-    """Time that was the predicate's own doing: computing, and waiting it chose, but not the turns that other programs
-    took.
+    """The predicate's own time: computing, and waiting it chose, but not the turns that other programs took.
 
-    On a busy machine most of the scatter of real time is being set aside for others. The kernel counts for each thread
-    what it computed and how often it gave up its turn of its own accord: if it never did, computing was all there was;
-    if it did, it waited for something (a network, a disk), and real time is the cost.
+    On a busy machine most of the scatter in real time comes from preemption. The kernel counts each thread's processor
+    time and its voluntary context switches: with none, processor time is the cost; otherwise the predicate waited for
+    something (a network, a disk), and real time is the cost.
     """
 
     def start(self) -> tuple[float, float, int]:
@@ -71,7 +70,7 @@ def clock() -> Meter:
 
 @dataclass(frozen=True)
 class RecordedMeter:
-    """Fixed seconds per row of a filter or unit of work of a stem, whatever the clock says.
+    """Fixed seconds per row of a filter or per unit of work of a stem, independent of any clock.
 
     >>> RecordedMeter([1e-6, 5e-6]).stop(0.0, operator=1, rows=100)
     0.0005

@@ -1,9 +1,9 @@
-"""Routes prepared for travelling together: which filters come when, and which stems are joined in one go.
+"""Routes prepared to travel together: which filters come when, and which stems join in one call.
 
 A route is filters, then legs of stems with filters between them. A leg ends at a filter or where a predicate between
-inputs becomes due; where rows are profiled it is one stem. Rows of several routes go through these layer by layer. A
-route is checked against its pipeline once, when it is first met: on one that is not allowed rows could leave without
-having met every operator.
+inputs becomes due; for profiled rows it is one stem. Rows of several routes pass through these layer by layer. Each
+route is checked against its pipeline once, at first use: on a disallowed route, rows could leave without meeting every
+operator.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from thalweg.state.views import StemView
 
 Ints = NDArray[np.int64]
 MOST_KNOWN = 1024
-"""Routes, and combinations of them, that are kept prepared."""
+"""Prepared routes, and combinations of routes, to keep."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Filters that rows meet one after another: `operators[route, round]`, -1 where a route has no more of them."""
+    """Filters that rows meet in sequence: `operators[route, round]`, -1 if a route has no more."""
 
     operators: Ints
     common: tuple[int, ...]
-    """The operator of each round where all routes have the same, else -1."""
+    """The operator of each round if all routes agree, else -1."""
 
     @classmethod
     def of(cls, orders: Sequence[Sequence[int]]) -> Rounds:
@@ -49,7 +49,7 @@ class Segment:
     """A leg of one route, and the filters that come behind it."""
 
     place: int
-    """Of its first stem on the route."""
+    """Place of its first stem on the route."""
     bound: frozenset[int]
     """The inputs bound before it."""
     operators: tuple[int, ...]
@@ -62,9 +62,9 @@ class Layer:
     """The legs that the rows of all routes take next, as tables for one call of the kernel."""
 
     segments: tuple[Segment | None, ...]
-    """By route; None where a route has come to its end before."""
+    """By route; None if a route has already ended."""
     firsts: Ints = field(init=False)
-    """Where the steps of each route begin and end."""
+    """Bounds of the steps of each route."""
     routes: Ints = field(init=False)
     """The route of each step."""
     operators: Ints = field(init=False)
@@ -72,9 +72,9 @@ class Layer:
     lines: Ints = field(init=False)
     """The columns of each step's line that never change."""
     views: list[tuple[int, int, Pattern]] = field(init=False)
-    """Inputs, their places among the members of their stems, and access patterns that are asked for."""
+    """Requested inputs, their places among the members of their stems, and access patterns."""
     view: Ints = field(init=False)
-    """Which of them each step asks for."""
+    """The request of each step."""
     ready: tuple[list[StemView], Ints, Ints, int] | None = None
     """The tables as they were when last used: views, lines, runs, and the most runs of one view."""
 
@@ -99,15 +99,15 @@ class Layer:
         self.lines = np.array(ends, np.int64)
         self.longest = max(lengths)
         self.met = list(dict.fromkeys(op for _, op, _ in steps))
-        """The operators that are met, each once."""
+        """The distinct operators met."""
         self.going = np.array([r for r, _ in legs], np.int64)
-        """The routes that have not come to their end, and the last step of each."""
+        """The routes that have not ended, and the last step of each."""
         self.lasts = self.firsts[self.going + 1] - 1
         self.rounds = Rounds.of([() if s is None else s.filters for s in self.segments])
 
     @cached_property
     def checks(self) -> list[tuple[tuple[int, ...], frozenset[int], NDArray[np.bool_]]]:
-        """Residuals that are due at the end of the legs, the inputs bound by then, and the routes for which."""
+        """Residuals due at the end of the legs, the inputs bound by then, and their routes."""
         found: dict[tuple[tuple[int, ...], frozenset[int]], NDArray[np.bool_]] = {}
         for r, s in enumerate(self.segments):
             if s is not None and s.leg.steps[-1].residuals:
@@ -199,7 +199,7 @@ class RouteTables:
         return ahead, tuple(segments)
 
     def _filters(self, route: tuple[int, ...], at: int) -> int:
-        """Where the filters that begin at a place end."""
+        """The end of the filters that begin at a place."""
         while at < len(route) and route[at] < self.first:
             at += 1
         return at

@@ -1,8 +1,7 @@
 """The shape of a query: the facts about its inputs and predicates that hold under every plan.
 
-From a bound query it works out which inputs share which key classes, the operators and allowed orders of each input's
-pipeline (thesis 3.2, 5.2), the columns that must be carried, and what one step of a route has to compare. No data, no
-decision.
+From a bound query it derives which inputs share which key classes, the operators and allowed orders of each input's
+pipeline (thesis 3.2, 5.2), the columns to carry, and what each step of a route compares. No data, no decisions.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Step:
 
     target: int
     member: int
-    """Which of the inputs of the target's stem it is."""
+    """The target's place among the inputs of its stem."""
     pattern: Pattern
     pairs: NDArray[np.int64]
     adds: NDArray[np.int64]
@@ -41,7 +40,7 @@ class Step:
 
 @dataclass(eq=False)
 class StoreShape:
-    """What is stored of one source for all inputs that read it: their keys as attributes, and the columns they carry."""
+    """What we store of one source for all inputs that read it: their keys as attributes, and the columns they carry."""
 
     inputs: list[int] = field(default_factory=list)
     aliases: list[str] = field(default_factory=list)
@@ -51,13 +50,13 @@ class StoreShape:
 
     @property
     def name(self) -> str:
-        """The alias, or all of them where several inputs share it."""
+        """The alias, or all aliases if several inputs share it."""
         return "+".join(self.aliases)
 
 
 @dataclass(frozen=True, eq=False)
 class Leg:
-    """Steps taken in one go, their tables put together; `ends` are where each step's pairs and adds begin and end."""
+    """Steps taken in one call, with stacked tables; `ends` delimit each step's pairs and adds."""
 
     steps: tuple[Step, ...]
     pairs: NDArray[np.int64]
@@ -88,7 +87,7 @@ class Shape:
         self.cells = [np.array([NEWEST, EXPIRY, *map(self.class_column, own)], np.int64) for own in self.classes]
         """For each input, the columns of a partial result that are stored of its tuples."""
         self.left: list[str] = []
-        """Texts of the conjuncts that are left to the caller, to be evaluated on the results."""
+        """Texts of the conjuncts that the caller must evaluate on the results."""
         self._left_columns: list[Column] = []
         self.filters = [self._filters(i, prefiltered, leave) for i in range(len(self.aliases))]
         self.residuals = self._residuals(leave)
@@ -96,13 +95,13 @@ class Shape:
         self._steps: dict[tuple[frozenset[int], int], Step] = {}
         self._legs: dict[tuple[frozenset[int], tuple[int, ...], bool], Leg] = {}
         self.hashed = [c for c, coder in enumerate(self.coders) if not coder.exact]
-        """Key classes whose equal codes are not yet equal values."""
+        """Key classes whose codes may be equal though the values differ."""
         self._carried = [self._columns_carried(i) for i in range(len(self.aliases))]
         self._stored = [self._is_stored(i) for i in range(len(self.aliases))]
         self.stores = self._stores()
 
     def _stores(self) -> list[StoreShape]:
-        """What is stored of each source, once for all its inputs."""
+        """What we store of each source, once for all its inputs."""
         stores: dict[str, StoreShape] = {}
         for i, entry in enumerate(self.query.inputs):
             if self._stored[i]:
@@ -195,7 +194,7 @@ class Shape:
         ]
 
     def carried(self, i: int) -> dict[str, pa.DataType]:
-        """Columns of an input that are stored beside its keys: for results, residuals, and comparing hashed keys."""
+        """Columns of an input to store besides its keys: for results, residuals, and comparing hashed keys."""
         return self._carried[i]
 
     def _columns_carried(self, i: int) -> dict[str, pa.DataType]:
@@ -205,8 +204,8 @@ class Shape:
         return {name: plain_type(self._field(i, name).type) for name in dict.fromkeys(wanted)}
 
     def read(self, i: int) -> list[str]:
-        """Every column of an input that the engine looks at, time included; some column of one that only multiplies the
-        results, since rows without columns can't be counted."""
+        """Every column of an input that the engine reads, including time; if it reads none, an arbitrary one, since
+        rows without columns can't be counted."""
         entry = self.query.inputs[i]
         names = list(self.carried(i)) + [n for names in self.key_columns[i].values() for n in names]
         names += [c for f in self.filters[i] for c in f.columns] + list(entry.window.by)
@@ -232,8 +231,8 @@ class Shape:
         return any({self.number[a] for a in r.inputs} == {i, j} for r in self.residuals)
 
     def pipeline(self, i: int) -> Pipeline:
-        """Filters of the input first in the list, then the stems of all others. Where the input is stored, a tuple must
-        pass its filters before it goes on; where it is not, filters and stems may mix.
+        """Filters of the input first in the list, then the stems of all others. If the input is stored, a tuple must
+        pass its filters before it joins; otherwise filters and stems may mix.
         """
         if i not in self._pipelines:
             self._pipelines[i] = self._make_pipeline(i)
@@ -256,14 +255,14 @@ class Shape:
         return [j for j in range(len(self.aliases)) if j != i]
 
     def step(self, bound: frozenset[int], target: int) -> Step:
-        """What joining the stem of `target` takes once these inputs are bound."""
+        """The step that joins the stem of `target` once these inputs are bound."""
         step = self._steps.get((bound, target))
         if step is None:
             step = self._steps[bound, target] = self._make_step(bound, target)
         return step
 
     def leg(self, bound: frozenset[int], targets: tuple[int, ...], single: bool) -> Leg:
-        """The steps to these stems that can be taken in one go: up to one that makes residuals due, or one only."""
+        """The steps to these stems that fit in one call: up to one that makes residuals due, or just one."""
         key = (bound, targets, single)
         leg = self._legs.get(key)
         if leg is None:

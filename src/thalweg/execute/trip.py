@@ -1,4 +1,4 @@
-"""A trip: one ruster under way, what it has met so far, and the journey that is told of it."""
+"""A trip: one ruster under way, its counts so far, and the journey reported at the end."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Trip:
     table: RouteTable
     pending: Pending
     counts: Ints
-    """By route, operator, and what is counted."""
+    """Counts by route, operator and kind."""
     seconds: list[float]
     extra: list[int]
     extra_seconds: list[float]
     deferred: set[int] = field(default_factory=set)
-    """Residuals that raised: they judge when all else has."""
+    """Residuals that raised; they judge after all others."""
     dropped: NDArray[np.int16] | None = None
     passed: NDArray[np.int8] | None = None
     matches: Ints | None = None
@@ -39,9 +39,9 @@ class Trip:
     """Row numbers of profiled rows, ascending."""
     trials: list[Trial] = field(default_factory=list)
     entries: float = 0.0
-    """Rows entered in indexes for the trials."""
+    """Rows indexed for the trials."""
     rest: Ints | None = None
-    """Rows of each route that were recalled, if any was."""
+    """Recalled rows of each route, if any."""
     sampled: set[int] = field(default_factory=set)
     """Layers at which partial results have been sampled."""
 
@@ -51,7 +51,7 @@ class Trip:
         return cls(arrival, ruster, table, pending, counts, [0.0] * operators, [0] * operators, [0.0] * operators)
 
     def journey(self, first: int) -> Journey:
-        """What is told in the end; stems begin at `first`."""
+        """The journey to report; stems begin at `first`."""
         ruster, counts = self.ruster, self.counts
         total = (counts[0] if len(counts) == 1 else counts.sum(axis=0)).tolist()
         visits = []

@@ -1,8 +1,8 @@
 """Prices: what single operations cost on this machine, in seconds. One currency for every decision.
 
-A value, so that a decision can be made again: measured when the first engine of a process starts
+A value, so decisions can be reproduced: measured when the first engine of a process starts
 (`engine/machine.py`), or `RECORDED`, which tests, the lab and counted benchmarks use. The first six are AMRI's C_h,
-C_c, C_insert and C_delete (table 1, section 8.1) and what the paper leaves out.
+C_c, C_insert and C_delete (table 1, section 8.1) and two that the paper omits.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Prices:
     bucket: float = 8.1e-9
     """Look up a bucket. Not in the paper: in memory an empty bucket is not free."""
     insert: float = 6.0e-9
-    """Enter a row in an index, beside its hashes."""
+    """Enter a row in an index, besides its hashes."""
     delete: float = 2.3e-9
     """Drop a row with its slice."""
     request: float = 20.0e-9
-    """Probe, beside hashes, buckets and candidates. No layout changes it; it is part of the work done."""
+    """Probe, besides hashes, buckets and candidates. The same for all layouts, but part of the work done."""
     classify: float = 10.0e-9
     """Find the class of a row."""
     call: float = 0.1e-6
     """Call a Python function that does nothing, for one row."""
     send: float = 60.0e-6
-    """Send a ruster on its way, whatever it meets."""
+    """Send a ruster, whatever it meets."""
     ask: float = 150.0e-6
-    """Ask a policy for routes, tell it what came of them, and let it decide."""
+    """Ask a policy for routes, report the outcome, and let it decide."""
     select: float = 300.0e-6
     """Weigh the layouts of a stem against each other."""
 
@@ -57,7 +57,7 @@ class Prices:
 
     @classmethod
     def of(cls, record: Mapping[str, float]) -> Prices:
-        """What `record` wrote."""
+        """Read what `record` wrote."""
         return cls(**{f.name: float(record[f.name]) for f in fields(cls) if f.name in record})
 
 

@@ -1,7 +1,7 @@
 """The join kernel: partial results through several stems in one call, the only loop over candidates of a join.
 
-A block of rows is looked up together, so that the memory answers for many at once; the deepest full block goes first, so
-an explosion of results needs no memory. Wildcard walks over bit addresses: AMRI, section 4.1. Its plain twin is in the
+It looks up a block of rows together, so their memory accesses overlap; the deepest full block goes first, so an
+explosion of results needs no memory. Wildcard walks over bit addresses: AMRI, section 4.1. Its plain twin is in the
 tests.
 """
 
@@ -39,7 +39,7 @@ from thalweg.state.kernels.layout import (
 )  # fmt: skip
 from thalweg.state.kernels.memory import copy, load32, load64, prefetch, store64
 
-# Columns of a step's line: the arrays of its stem (by address), what its member sees of it, and its part of the tables.
+# Columns of a step's line: the arrays of its stem (by address), its member's view, and its part of the tables.
 CELLS: Final = 0
 WIDTH: Final = 1
 LINKS: Final = 2
@@ -59,7 +59,7 @@ NUMBER: Final = 12
 STEP: Final = 13
 """Length of the line."""
 
-# Where a join stands at each step (`stack`): it stops when its buffer is full and goes on from here.
+# Progress at each step (`stack`): a join stops when its buffer is full and resumes from here.
 AT: Final = 0
 """The row of the step's block that is being joined."""
 COUNT: Final = 1
@@ -70,39 +70,39 @@ AT_CANDIDATE: Final = 4
 MATCHED: Final = 5
 STACK: Final = 6
 
-# Where it stands as a whole (`cursor`).
+# Progress of the whole join (`cursor`).
 AT_ROW: Final = 0
 AT_STEP: Final = 1
 RECALLED: Final = 2
-"""1 once no further rows are begun: AT_ROW says how many were, and these are joined to the end."""
+"""1 once no more rows are started: AT_ROW says how many were, and those are joined to the end."""
 SINCE_ROW: Final = 3
 SINCE_WORK: Final = 4
-"""Where work was last held against the limit."""
+"""Row and work at the last check of the limit."""
 CURSOR: Final = 5
 PACE: Final = 8
-"""How many times as much work as at first goes by between looks at the limit."""
+"""Work between later checks of the limit, as a multiple of the work before the first."""
 
-# What it has met at each step (`tallies`).
+# Counts at each step (`tallies`).
 ROWS_IN: Final = 0
 ROWS_OUT: Final = 1
 SURVIVORS: Final = 2
 """Rows in with at least one match."""
 WORK: Final = 3
-"""Buckets looked up, and candidates examined that had not expired: neither depends on when an index was last rebuilt."""
+"""Buckets looked up, and unexpired candidates examined: neither depends on when an index was rebuilt."""
 BUCKETS: Final = 4
-"""Those looked up; the rest of the work are candidates."""
+"""Buckets looked up; the rest of the work is candidates."""
 HASHES: Final = 5
 """Attributes hashed to look up."""
 TALLY: Final = 6
 
 FRESH: Final = -3
-"""AT_CANDIDATE of a block not looked ahead for yet."""
+"""AT_CANDIDATE of a block that has not been looked up yet."""
 BEGIN: Final = -2
 """AT_CANDIDATE of a bucket not looked up yet; -1 is the end of its chain."""
 
 
 class Tables(NamedTuple):
-    """What the kernel has to know of the stems. A step's line points into the others by first and last row."""
+    """The stems' tables. A step's line points into the others by first and last row."""
 
     steps: Ints
     runs: Ints
@@ -113,15 +113,15 @@ class Tables(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where rows are on their way from step to step, for each step."""
+    """Buffers of each step for rows between steps."""
 
     blocks: Ints
     candidates: Ints
-    """Of each row of a block, the first candidate in each run."""
+    """The first candidate in each run, for each row of a block."""
     living: Ints
     """The rows of a block that have any."""
     stack: Ints
-    """Where the step stands."""
+    """Progress of the step."""
 
 
 TABLES = types.NamedUniTuple(MATRIX, 4, Tables)  # type: ignore[no-untyped-call]
@@ -142,7 +142,7 @@ def look_ahead(
 ) -> int:
     """The first candidate of each row of a block in each run. Returns how many rows have any; `living` lists them.
 
-    Rows are looked up together, and candidates asked for, so that the memory answers for many at once.
+    Looks up all rows and prefetches their candidates, so memory accesses overlap.
     """
     pair, pair_end, first_run = steps[step, PAIRS], steps[step, PAIRS_END], steps[step, RUNS]
     cells, size, links, runs_end = steps[step, CELLS], 8 * steps[step, WIDTH], steps[step, LINKS], steps[step, RUNS_END]
@@ -209,7 +209,7 @@ def join(
     step = cursor[AT_STEP]
     while True:
         if stack[step, AT] == stack[step, COUNT]:
-            # This block is done: back to the nearest one above that is not, else to the next rows, else to what is below.
+            # This block is done: return to the nearest unfinished one above, else take the next rows, else go below.
             stack[step, AT], stack[step, COUNT] = 0, 0
             above = step - 1
             while above >= 0 and stack[above, AT] == stack[above, COUNT]:

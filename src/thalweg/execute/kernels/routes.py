@@ -1,7 +1,7 @@
 """Kernels for rows of several routes: sort them by route or by next operator, count by route, join them in one call.
 
-Each has a NumPy twin in the tests. The work at a stem is that of `join`; `drive` only says which rows take which steps. It
-is compiled with `join` inside: when that changes, change this file too, or a cached `drive` runs the old one.
+Each has a NumPy twin in the tests. `join` does the work at a stem; `drive` only assigns rows to steps. `drive` is
+compiled with `join` inside: when `join` changes, change this file too, or a cached `drive` runs the old one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 
 AT_ROUTE: Final = 0
-"""Where a drive stands: the route whose rows are being joined; the number of routes once it is done."""
+"""Progress of a drive: the route whose rows are being joined, or the number of routes once it is done."""
 UNDER_WAY: Final = 1
-"""1 where that route has begun."""
+"""1 once that route has begun."""
 PLACE: Final = 2
 
 GONE: Final = 0
 PASSED: Final = 1
 WAVED: Final = 2
-"""Fates of a row at a place of its route: dropped, let pass, or not tried and let pass."""
+"""Fates of a row at a place of its route: dropped, passed, or passed untried."""
 
 _fates = int8[::1]
 _read_ids = types.Array(int32, 1, "C", readonly=True)
@@ -36,7 +36,7 @@ _sorted = types.Tuple((VECTOR, VECTOR))  # type: ignore[no-untyped-call]
 
 @njit(_sorted(_read_ids, int64), cache=True, nogil=True)
 def by_route(ids: Ids, routes: int) -> tuple[Ints, Ints]:
-    """The rows in the order of their routes, otherwise as they came, and where each route begins and ends."""
+    """The rows sorted by route, otherwise in order, and the bounds of each route."""
     ends = np.zeros(routes + 1, np.int64)
     for row in range(ids.shape[0]):
         ends[ids[row] + 1] += 1
@@ -51,8 +51,8 @@ def by_route(ids: Ids, routes: int) -> tuple[Ints, Ints]:
 
 @njit(_sorted(VECTOR, _read_ids, MATRIX, int64, int64), cache=True, nogil=True)
 def by_operator(rows: Ints, ids: Ids, operators: Ints, place: int, count: int) -> tuple[Ints, Ints]:
-    """Rows in the order of the operator that their route has at a place, and where each operator begins and ends; rows
-    whose route has none there (-1) come last."""
+    """Rows sorted by the operator at a place of their route, and the bounds of each operator; rows whose route has none
+    there (-1) come last."""
     ends, due = np.zeros(count + 2, np.int64), np.empty(rows.shape[0], np.int64)
     for k in range(rows.shape[0]):
         op = operators[ids[rows[k]], place]
@@ -72,10 +72,10 @@ def tally(
     rows: Ints, fates: NDArray[np.int8], ids: Ids, operators: Ints, place: int, weights: Ints, counts: Ints,
     dropped: NDArray[np.int16],
 ) -> None:  # fmt: skip
-    """Count rows in, rows out and work of the operators at one place, by route; rows that were waved through are not.
+    """Count rows in, rows out and work of the operators at one place, by route; untried rows do not count.
 
-    A row counts `weights[row]` times, if weights are given, but is work only once. `dropped`, if given, takes the
-    operator that dropped a row.
+    A row counts `weights[row]` times, if given, but costs work only once. `dropped`, if given, receives the operator
+    that dropped each row.
     """
     weighted, traced = weights.shape[0] > 0, dropped.shape[0] > 0
     for k in range(rows.shape[0]):
@@ -94,15 +94,15 @@ def tally(
 
 
 class Progress(NamedTuple):
-    """How far a drive is."""
+    """Progress of a drive."""
 
     place: Ints
     bounds: Ints
-    """Where the rows of each route begin and end in what was written."""
+    """The bounds of each route in the output."""
     cursors: Ints
-    """Where the join of each route stands."""
+    """Each route's progress in its join."""
     tallies: Ints
-    """What each step has met."""
+    """Counts of each step."""
 
 
 PROGRESS = types.NamedTuple((VECTOR, VECTOR, MATRIX, MATRIX), Progress)  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""Filters as operators: fan-out at most one. Rows of all routes whose next filter is the same are judged in one call.
+"""Filters as operators: fan-out at most one. Rows of all routes with the same next filter are judged in one call.
 
-Invariants: a predicate is tried on a row only if all its guards (`after=`) held for that row. An error is kept pending
-and raised only if nothing else drops its row; of several errors of a row the one that the written order meets first.
+Invariants: a predicate is tried on a row only if all its guards (`after=`) held for that row. An error stays pending
+and is raised only if nothing else drops its row; if a row has several, the first in written order is raised.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Filters:
     def work(
         self, trip: Trip, rounds: Rounds, rows: Rows | None, count: int, ids: Ids | None, weights: Ints | None = None
     ) -> Rows | None:
-        """Which of `count` rows pass the filters of their route, by position; None: all. `rows` are their positions in the
-        data, each at most once (None: the same); `weights` says how many partial results each stands for."""
+        """Which of `count` rows pass the filters of their route, by position; None: all. `rows` are their distinct
+        positions in the data (None: the same); `weights` says how many partial results each stands for."""
         at: Rows | None = None
         for k, op in enumerate(rounds.common):
             if at is not None and not len(at):
@@ -56,7 +56,7 @@ class Filters:
     def _round(
         self, trip: Trip, rounds: Rounds, k: int, rows: Rows | None, ids: Ids, weights: Ints | None, at: Rows
     ) -> Rows:
-        """Try on each of these rows the filter that its route has at place k: one call for each filter."""
+        """Try on each row the filter at place k of its route: one call per filter."""
         fates = np.zeros(len(ids), np.int8)
         if rounds.common[k] >= 0:
             groups = [(rounds.common[k], at)]
@@ -82,7 +82,7 @@ class Filters:
     def _visit(
         self, trip: Trip, op: int, rows: Rows | None, count: int, weights: Ints | None, at: Rows | None
     ) -> Rows | None:
-        """The same for rows of one route, all of which try one filter."""
+        """The same for rows of one route, which all try the same filter."""
         judged = at if rows is None else rows if at is None else rows[at]
         waved: Rows | None = None
         if trip.pending and self._guards[op]:
@@ -111,14 +111,14 @@ class Filters:
         return np.sort(np.concatenate([passed, waved]))
 
     def _behind(self, trip: Trip, op: int, rows: Rows) -> NDArray[np.bool_] | None:
-        """Which rows have a guard of this operator that raised, if any has: they are waved through."""
+        """Rows for which a guard of this operator raised, if any; they pass untried."""
         if not trip.pending or not self._guards[op]:
             return None
         raised = [row for row, errors in trip.pending.items() if self._guards[op] & errors.keys()]
         return np.isin(rows, raised) if raised else None
 
     def _judge(self, trip: Trip, op: int, rows: Rows | None, count: int) -> NDArray[np.bool_]:
-        """Whether rows on their way hold. One on which the filter raised counts as held: others may drop it yet."""
+        """Which undropped rows pass. A row on which the filter raised passes: others may still drop it."""
         verdict, seconds = self._evaluate(trip, op, rows, count)
         trip.seconds[op] += seconds
         for position, error in verdict.errors.items():
@@ -131,7 +131,7 @@ class Filters:
         return verdict, self.meter.stop(started, op, count)
 
     def profile(self, trip: Trip, route: Sequence[int], rows: Rows) -> Rows:
-        """As `work`, and rows already dropped are tried on the operators that `also` asks for. Writes their bits."""
+        """As `work`, and also try dropped rows on the operators in `also`. Writes their bits."""
         bits, also = trip.passed, trip.ruster.also
         assert bits is not None
         alive = np.ones(len(rows), np.bool_)
@@ -148,13 +148,13 @@ class Filters:
             tried = np.flatnonzero(wanted)
             if not len(tried):
                 continue
-            # One call for those on their way and those tried after a drop: a call for few rows is expensive.
+            # One call for living and dropped rows together: a call for few rows is expensive.
             verdict, seconds = self._evaluate(trip, op, rows[tried], len(tried))
             on_way = alive[tried]
             bits[tried, op] = verdict.holds
             for position, error in verdict.errors.items():
                 bits[tried[position], op] = UNTRIED
-                if on_way[position]:  # forgiven otherwise: the row is gone anyway
+                if on_way[position]:  # otherwise forgiven: the row was already dropped
                     trip.pending.setdefault(int(rows[tried[position]]), {})[op] = error
             gone = tried[on_way & (bits[tried, op] == DROPPED)]
             alive[gone] = False
@@ -168,7 +168,7 @@ class Filters:
         return np.flatnonzero(alive)
 
     def raise_first(self, data: pa.RecordBatch, rows: Rows, pending: Pending) -> None:
-        """Raise the error of the first of these rows that has one."""
+        """Raise the error of the first row that has one."""
         kept = set(rows.tolist())
         for row in sorted(pending):
             if row not in kept:
@@ -189,7 +189,7 @@ class Filters:
 
 
 def _all_guards(pipeline: Pipeline, op: int) -> set[int]:
-    """The guards of an operator, and theirs."""
+    """The guards of an operator, transitively."""
     guards: set[int] = set()
     frontier = set(pipeline.operators[op].after)
     while frontier:

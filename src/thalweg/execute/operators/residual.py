@@ -1,7 +1,7 @@
 """Checks on candidates: predicates between inputs, and hashed keys that are equal though their values are not.
 
-Invariant: a residual that raises is put off until all others have judged; it raises only for a combination that passes
-all of them.
+Invariant: a residual that raises is deferred until all others have judged, and raises only for a combination that
+passes them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Residuals:
     def settle(
         self, residuals: Sequence[int], bound: frozenset[int], chunk: Ints, values: Values, deferred: set[int]
     ) -> NDArray[np.bool_]:
-        """Which candidates the residuals that are due let pass; those that raise are added to `deferred`."""
+        """The candidates that pass the residuals that are due; those that raise are added to `deferred`."""
         keep = self._same(bound, chunk, values)
         for r in residuals:
             alive = np.flatnonzero(keep)
@@ -80,7 +80,7 @@ class Residuals:
         return np.asarray(held.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
     def _same(self, bound: frozenset[int], chunk: Ints, values: Values) -> NDArray[np.bool_]:
-        """Candidates whose hashed keys have equal values too."""
+        """Candidates whose hashed keys truly have equal values."""
         keep = np.ones(len(chunk), np.bool_)
         for c in self.shape.hashed:
             coder = self.shape.coders[c]

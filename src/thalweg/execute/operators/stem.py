@@ -1,8 +1,8 @@
 """Stems as operators: partial results of all routes go through a leg of stems each, in one call of the kernel.
 
-What the kernel has to know of the stems (addresses, runs) is put together once for each stem and access pattern, not for
-each route, and kept for as long as no stem changes. Buffers have a fixed size: what a leg returns goes all the way before
-it is asked for more, so an explosion of results needs no memory.
+The kernel's tables (addresses, runs) are built once per stem and access pattern, not per route, and kept until a stem
+changes. Buffers have a fixed size: each chunk of output goes all the way through before the next is requested, so an
+explosion of results needs no memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from thalweg.state.views import StemView
 
 Ints = NDArray[np.int64]
 TRUST = 1024
-"""Units of work before rows are first held against the limit of their ruster."""
+"""Units of work before the first check against the limit of a ruster."""
 BUFFER = 1 << 14
 """Partial results that one layer hands on at a time."""
 
@@ -49,13 +49,13 @@ class Stems:
         return stem
 
     def room(self, depth: int) -> Room:
-        """Where the legs of a layer are joined; layers are nested in each other."""
+        """The buffers of the layer at this depth; layers are nested."""
         while depth >= len(self._rooms):
             self._rooms.append(Room(self.buffer, self.shape.width))
         return self._rooms[depth]
 
     def copied(self, partial: Ints, lines: Ints) -> Ints:
-        """Some lines, in a buffer that is used again by the next call: fresh memory costs more than the copy."""
+        """Some lines, in a buffer that the next call reuses: allocating costs more than the copy."""
         if len(lines) > len(self._lines):
             self._lines = np.empty((2 * len(lines), partial.shape[1]), np.int64)
         return partial.take(lines, axis=0, out=self._lines[: len(lines)], mode="clip")
@@ -67,8 +67,8 @@ class Stems:
         return take(arrival.columns[column.name], rows) if i == j else self.stem(j).gather(column.name, rows)
 
     def tables(self, layer: Layer, arrival: Arrival) -> tuple[list[StemView], Ints, Ints, int]:
-        """The views that a layer asks for, a line for each of its steps, the lines of all runs, and the most runs of a view.
-        The lines point into the arrays of the views, which must be held for as long as the lines are used."""
+        """The views that a layer needs, a line for each of its steps, the lines of all runs, and the most runs of a
+        view. Lines point into the arrays of the views: keep the views while using the lines."""
         views = [self._view(target, member, pattern, arrival) for target, member, pattern in layer.views]
         if layer.ready is not None and all(a is b for a, b in zip(views, layer.ready[0], strict=True)):
             return layer.ready
@@ -87,7 +87,7 @@ class Stems:
 
 
 class Room:
-    """Buffers of one layer: what comes out, and the blocks in which rows go from stem to stem."""
+    """Buffers of one layer: its output, and the blocks that carry rows from stem to stem."""
 
     def __init__(self, buffer: int, width: int) -> None:
         self.out = np.empty((buffer, width), np.int64)
@@ -97,7 +97,7 @@ class Room:
         self.stack = np.empty((0, kernels.STACK), np.int64)
 
     def fit(self, steps: int, runs: int) -> None:
-        """Make room for legs of so many steps, each with at most so many runs."""
+        """Make room for legs of `steps` steps with at most `runs` runs each."""
         if steps > len(self.blocks) or runs > self.candidates.shape[2]:
             steps, runs = max(steps, len(self.blocks)), max(2 * runs, self.candidates.shape[2])
             self.blocks = np.empty((steps, *self.blocks.shape[1:]), np.int64)
@@ -124,14 +124,14 @@ class Passage:
         self._trust, self._limit = (0, 0.0) if limit is None else (TRUST, limit)
         self._place = np.zeros(routes.PLACE, np.int64)
         self.cursors = np.zeros((len(ends) - 1, kernels.CURSOR), np.int64)
-        """Where each route stands, and whether its rows were recalled."""
+        """Each route's progress, and whether its rows were recalled."""
         self.tallies = np.zeros((len(self._lines), kernels.TALLY), np.int64)
-        """What each step has met."""
+        """Counts of each step."""
         self.bounds = np.empty(len(ends), np.int64)
-        """Where the rows of each route begin and end in what came out last."""
+        """The bounds of each route in the latest output."""
 
     def go_on(self) -> Ints:
-        """What comes out of the layer, until the buffer is full. The buffer is used again by the next call."""
+        """Output of the layer until the buffer is full. The next call reuses the buffer."""
         room, layer = self._room, self._layer
         tables = kernels.Tables(self._lines, self._runs, layer.pairs, layer.adds)
         buffers = kernels.Room(room.blocks, room.candidates, room.living, room.stack)

@@ -1,6 +1,6 @@
-"""Trials: some partial results of profiled rows are counted against stems that might have come next; nothing is joined.
+"""Trials: some partial results of profiled rows are counted, not joined, against stems that might have come next.
 
-A rival stem may cost as much as the chosen one while it is counted; then it is known to be worse. Joins: thesis 5.2.
+Counting a rival may cost as much as the chosen stem did; beyond that it is known to be worse. Joins: thesis 5.2.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from thalweg.plan import Pipeline
 
 Ints = NDArray[np.int64]
 SAMPLE = 64
-"""Partial results of a profiled ruster that are counted against each other stem, at each step."""
+"""Partial results per step of a profiled ruster that we count against each other stem."""
 
 
 class Trials:
-    """Of the rows of one input, number `i`; its stems begin at operator `first`."""
+    """Trials for rows of input `i`, whose stems begin at operator `first`."""
 
     def __init__(self, pipeline: Pipeline, stems: Stems, i: int, first: int, meter: Meter) -> None:
         self.pipeline = pipeline
@@ -32,12 +32,12 @@ class Trials:
         self._own = stems.shape.row_column(i)
 
     def sample(self, trip: Trip, segment: Segment, partial: Ints, chunk: Ints, work: int) -> None:
-        """Count some of the partial results that took `work` at a stem, and gave `chunk`, against its rivals."""
+        """Count some of the partial results that took `work` at a stem, and gave `chunk`, against the stem's rivals."""
         assert trip.matches is not None
         assert trip.numbers is not None
         alone = len(segment.bound) == 1
         if alone and len(chunk) < self.stems.buffer:
-            # Only if all matches are in the buffer do they tell how often each row matches.
+            # The matches per row are known only if all matches are in the buffer.
             came = partial[:, self._own]
             found = np.bincount(np.searchsorted(came, chunk[:, self._own]), minlength=len(came))
             trip.matches[np.searchsorted(trip.numbers, came), segment.operators[0]] = found
@@ -55,7 +55,7 @@ class Trials:
             )  # fmt: skip
             (seconds,) = self.meter.share(self.meter.stop(started, op, 0), [op], [counted.work])
             trip.entries += counted.entries
-            # Those that were not tried come last.
+            # Untried ones come last.
             matches = counted.matches
             rows = len(matches) if matches[-1] >= 0 else int(np.count_nonzero(matches >= 0))
             found = matches[:rows]
@@ -67,7 +67,7 @@ class Trials:
                 trip.matches[np.searchsorted(trip.numbers, sample[:rows, self._own]), op] = found
 
     def _rivals(self, trip: Trip, place: int) -> list[int]:
-        """The stems that might have come at a place instead, as far as the ruster wants to know of them."""
+        """The stems that could have come at this place instead and that the ruster asks about."""
         route, also = trip.ruster.route.operators, trip.ruster.also
         eligible = self.pipeline.eligible(route[:place])
         rest = route[place + 1 :]
@@ -76,6 +76,6 @@ class Trials:
 
     @staticmethod
     def turns_back(trip: Trip, matches: int, rows: int) -> bool:
-        """Whether a ruster that has only seen its first stem should take another one first."""
+        """Whether a ruster that has met only its first stem should start with another."""
         share = trip.ruster.turn
         return share is not None and any(t.rows and t.matches * rows < share * matches * t.rows for t in trip.trials)

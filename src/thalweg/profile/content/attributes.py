@@ -1,9 +1,8 @@
-"""Attributes: the columns of an input that may tell classes of tuples apart, as numbers that can be compared and counted.
+"""Attributes: the columns of an input that may tell classes of tuples apart, as numbers to compare and count.
 
-Numbers, dates and truth values become float32; short strings become a code (a hash, exact in float32). Left out are
-columns that rise or fall with the stream (timestamps, sequences, also where tuples are late), long strings, and strings of
-large domains: content-based routing 4.4. That is found on samples, in stream order, and taken back when a later sample
-says otherwise.
+Numbers, dates and booleans become float32; short strings become a code (a hash, exact in float32). Left out are columns
+that rise or fall with the stream (timestamps, sequences, even with late tuples), long strings, and strings of large
+domains: content-based routing 4.4. Samples in stream order decide that, and later samples may revise it.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from numpy.typing import NDArray
 Values = NDArray[np.float32]
 
 LONGEST = 32
-"""Mean length of strings that can tell classes; longer ones take long to hash and hardly repeat."""
+"""Longest mean length of strings to use; longer ones are slow to hash and hardly repeat."""
 LARGEST = 0.5
 """Distinct share of a sample above which a string column counts as a large domain."""
 LEAF = 8
-"""Rows of a kind, at least, that say something about all rows of that kind."""
+"""Fewest rows of a kind that say something about all rows of that kind."""
 TREND = 0.9
-"""Correlation with the place in the stream from which on a column rises or falls with it."""
+"""Correlation with stream position above which a column rises or falls with the stream."""
 
 
 class Attributes:
-    """What is known of the columns. Nothing is known before the first `look`.
+    """Facts about the columns; none before the first `look`.
 
     >>> a = Attributes()
     >>> rows = pa.record_batch({"ts": range(100), "kind": ["a", "b"] * 50, "load": [1.5, 0.5] * 50, "raw": [b"x"] * 100})
@@ -77,10 +76,10 @@ class Attributes:
             self._large = [False] * len(self.names)
             self._words = [{} for _ in self.names]
         values = self.values(sample)
-        if len(values) < 2 * LEAF:  # a handful says nothing about a column's order or domain
+        if len(values) < 2 * LEAF:  # too few to judge a column's order or domain
             return values
         self._looks += 1
-        # What a column is like seldom changes: it is looked at ever more rarely.
+        # Columns seldom change character, so we look at them ever more rarely.
         if self._looks & (self._looks - 1) == 0:
             for j, name in enumerate(self.names):
                 if self.category[j]:
@@ -91,7 +90,7 @@ class Attributes:
         return values
 
     def _note_order(self, j: int, column: NDArray[np.float64]) -> None:
-        # Not in float32, which has no room for the steps of timestamps.
+        # Not in float32, which can't resolve the steps of timestamps.
         column = column[np.isfinite(column)]
         steps = np.diff(column)
         rises, falls = int((steps > 0).sum()), int((steps < 0).sum())
@@ -122,11 +121,11 @@ class Attributes:
         return _codes(array) if self.category[j] else _numbers(array).astype(np.float32)
 
     def word(self, j: int, value: float) -> str:
-        """A value as a reader knows it."""
+        """A value as text."""
         return self._words[j].get(value, "?") if self.category[j] else f"{value:g}"
 
     def words(self, j: int) -> dict[float, str]:
-        """The strings of an attribute that were met, by their codes; the first few dozen of many."""
+        """Strings of an attribute by code; only the first few dozen."""
         return self._words[j]
 
     def _remember(self, j: int, array: pa.Array) -> None:

@@ -51,7 +51,7 @@ class Classifier:
         return self._classes(np.ascontiguousarray(values[:, self.used].T))
 
     def batch(self, attributes: Attributes, batch: pa.RecordBatch) -> Ids | None:
-        """The class of each row; None where there is one class, or the content is not what was learned."""
+        """The class of each row; None if there is only one class, or the content differs from what was learned."""
         if not self.used or not attributes.known(batch):
             return None
         return self._classes(attributes.lines(batch, self.used))

@@ -1,12 +1,12 @@
-"""Page-Hinkley: has the mean of a quantity left what it was?
+"""Page-Hinkley: has the mean of a quantity moved?
 
 Fed with batch means and their standard errors, it adds up how many errors each lies above (or below) the mean so far,
 less an allowance; when a sum passes the threshold the mean has moved. Noise keeps the sums near 0, a small lasting move
 is found after a while, a large one at once. The price of a false alarm is one re-search, never a wrong answer.
 
-Errors are larger where means move about by more than their own noise without going anywhere: in a join tuples at the end of
-a push meet fewer partners than those at its beginning, push after push. How many times as far as their errors say is
-learned from recent batches, and outlives alarms.
+Means may scatter more than their own noise without drifting: in a join, tuples at the end of a push meet fewer partners
+than those at its beginning, push after push. We learn the ratio of scatter to error from recent batches, keep it across
+alarms, and enlarge the errors by it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import sqrt
 from typing import Any
 
 RECENT, WILD = 0.1, 36.0
-"""Weight of the newest batch in how far means move about, and the most squared errors that one adds."""
+"""Weight of the newest batch in the scatter of means, and the most squared errors that one batch adds."""
 
 
 class PageHinkley:
@@ -32,17 +32,17 @@ class PageHinkley:
         self.threshold = threshold
         self.least = least
         self.restless = 1.0
-        """Squared errors that means usually lie from the mean so far: 1 where only noise moves them."""
+        """Usual squared distance of means from the mean so far, in squared errors: 1 for pure noise."""
         self.reset()
 
     def reset(self) -> None:
         self.count = self.mean = self.spread = self.up = self.down = 0.0
 
     def observe(self, mean: float, error: float, count: int) -> bool:
-        """Take in the mean of `count` values and its standard error; whether the mean has moved."""
+        """Add the mean of `count` values and its standard error; returns whether the mean has moved."""
         moved = False
         if self.count >= self.least:
-            # By the spread so far: a jump often brings a wider spread with it, which must not hide it.
+            # Use the spread so far: a jump often widens the spread, which must not hide the jump.
             unsure = sqrt(self.spread * (1 / count + 1 / self.count)) or 1e-12
             z = (mean - self.mean) / (unsure * sqrt(self.restless))
             self.restless = max(self.restless + RECENT * (min(z * z * self.restless, WILD) - self.restless), 1.0)

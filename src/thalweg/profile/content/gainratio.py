@@ -1,8 +1,8 @@
 """Gain ratio: how much the content of an attribute says about whether an operator passes a tuple (CBR, section 3).
 
-From counts alone: tuples taken and tuples passed, for each partition of an attribute's values (equations 2-5). Where
-an operator gives more or fewer rows instead of passing or dropping (a join), the share of the variance of its rows that
-lies between partitions stands in its place (4.5).
+From counts alone: tuples taken and tuples passed, for each partition of an attribute's values (equations 2-5). For an
+operator that returns several rows instead of passing or dropping (a join), we use the share of the variance of its rows
+that lies between partitions instead (4.5).
 
 The paper's example 3.2 prints 0.33, 0.63 and 0.37 for the operators of table 1. By its own equations they are 0.001,
 0.264 and 0.003 (a test computes them); that O2 stands out, which is what the example is for, holds all the more.
@@ -53,8 +53,8 @@ def gain_ratio(taken: Counts, passed: Counts) -> NDArray[np.float64]:
 
 
 def by_chance(taken: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The gain ratio that an attribute of no meaning reaches on a sample of this size, and its standard error: |R| times
-    the gain in nats is half a chi-squared variable with a degree of freedom for each further occupied partition."""
+    """The gain ratio of a meaningless attribute on a sample of this size, and its standard error: |R| times the gain in
+    nats is half a chi-squared variable with a degree of freedom for each further occupied partition."""
     freedom, split = _freedom(taken), split_information(taken)
     nats = np.where(split > 0, 2 * np.log(2) * np.maximum(taken.sum(axis=-1), 1.0) * split, 1.0)
     return freedom / nats, np.sqrt(2 * freedom) / nats
@@ -78,6 +78,6 @@ def variance_share(taken: Counts, total: Counts, squares: Counts) -> NDArray[np.
 
 
 def variance_by_chance(taken: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The share of the variance that an attribute of no meaning reaches, and its standard error."""
+    """The share of the variance of a meaningless attribute, and its standard error."""
     freedom, rows = _freedom(taken), np.maximum(taken.sum(axis=-1) - 1, 1.0)
     return freedom / rows, np.sqrt(2 * freedom) / rows

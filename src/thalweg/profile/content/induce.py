@@ -3,10 +3,10 @@
 `targets` has a column for each outcome; the impurity of a set is Σ -s log2(s/w) over its columns (s: weight of the
 outcome, w: weight of the set). With a column per class this is the entropy of the class; with columns `drops` and
 `passes` for each operator it is the sum of their entropies, which is what condensing needs. The best leaf is split
-first, until `leaves` are there or no split pays for itself.
+first, until there are `leaves` or no split pays for itself.
 
-Written here, not taken from scikit-learn: every worker would spend a second on importing it, it splits no category by
-equality, and it knows no price of a split. Tests compare it with plain exhaustive search and with scikit-learn's trees.
+We don't use scikit-learn: every worker would spend a second importing it, it can't split a category by equality, and
+it has no price for a split. Tests compare it with plain exhaustive search and with scikit-learn's trees.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from thalweg.profile.content.attributes import Values
 
 Floats = NDArray[np.float64]
 CHANCE = 0.05
-"""How often a split may be found that is none, where splits have a price."""
+"""Probability of accepting a spurious split, if splits have a price."""
 MOST_BOUNDS = 32
-"""Values of an attribute that are compared with: the most frequent of a category; of an ordered one half of them spaced
-evenly, and then those around the best."""
+"""Values of an attribute to compare with: the most frequent of a category; for an ordered attribute, half of them
+evenly spaced and the rest around the best."""
 
 
 @dataclass(eq=False)
@@ -42,8 +42,8 @@ def induce(
 ) -> tuple[Tree, NDArray[np.int64]]:  # fmt: skip
     """A tree whose leaves are numbered from 0, and the leaf of each row.
 
-    A split must gain more, in nats over all rows, than the best of those tried would by `CHANCE` where nothing is to be
-    found: `by_chance` of the `freedom` parameters that it adds. 0: any gain will do.
+    Unless `freedom`, the number of parameters that a split adds, is 0, a split must gain more nats over all rows than
+    `by_chance`: what the best of those tried would gain from noise.
 
     >>> x = np.array([[1], [2], [3], [4]], np.float32)
     >>> tree, leaf = induce(x, [False], np.array([True]), np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]]), leaves=4)
@@ -82,7 +82,7 @@ def _look(
     leaf: _Leaf, values: Values, category: list[bool], columns: list[int], targets: Floats, least: int,
     freedom: float,
 ) -> None:  # fmt: skip
-    """Find the split of a leaf that gains most."""
+    """Find the split of a leaf with the largest gain."""
     mine = targets[leaf.rows]
     if len(mine) < 2 * least:
         return
@@ -101,10 +101,10 @@ def _look(
 
 
 def by_chance(freedom: float, tried: int) -> float:
-    """What the best of so many splits gains where nothing is to be found, in nats, but for a probability of `CHANCE`.
+    """The gain in nats that the best of `tried` splits exceeds on pure noise with a probability of at most `CHANCE`.
 
-    Twice the gain of one is about chi-squared then; the bound of its tail is Laurent and Massart's, and holds for each of
-    those tried. BIC's price of a parameter rises with the rows, and nine stems with four levels each could never pay it.
+    Twice the gain of one is about chi-squared then; we use Laurent and Massart's bound of its tail, for each of those
+    tried. BIC's price of a parameter rises with the rows, and nine stems with four levels each could never pay it.
 
     >>> round(by_chance(6, 50), 1), round(by_chance(27, 50), 1)
     (16.3, 34.1)
@@ -114,8 +114,8 @@ def by_chance(freedom: float, tried: int) -> float:
 
 
 def _impurity(sums: Floats) -> Floats:
-    """Bits of sets given by the weights of their outcomes. Several targets on the same rows weigh several times the
-    rows, in the parts as in the whole, so that the constant this adds cancels in every gain."""
+    """Bits of sets given by the weights of their outcomes. With several targets the weights add up to several times the
+    rows, in the parts as in the whole, so the constant this adds cancels in every gain."""
     weight = sums.sum(axis=1, keepdims=True)
     share = np.where(sums > 0, sums / np.maximum(weight, 1e-300), 1.0)
     return np.asarray(-(sums * np.log2(share)).sum(axis=1))
@@ -124,8 +124,8 @@ def _impurity(sums: Floats) -> Floats:
 def _cut(
     x: Values, mine: Floats, whole: Floats, bits: float, j: int, least: int
 ) -> tuple[int, float, Comparison | None]:
-    """The best bound for an ordered attribute; nulls are on the side where the test fails. Of many bounds some are
-    tried, and then those around the best of them."""
+    """The best bound for an ordered attribute; nulls fail the test. Of many bounds we try some, then those around the
+    best."""
     x = np.where(np.isnan(x), np.float32(np.inf), x)
     order = np.argsort(x, kind="stable")
     xs = x[order]

@@ -1,8 +1,8 @@
 """Kernels over content: the class of every row in one pass, and rows in and out by partition.
 
-They take flat arrays and fill arrays, so that classifying a batch is one call whatever the number of classes. `values`
-has a line for each attribute that is asked for, NaN where it is null. Plain twins in the tests must agree. Imported only
-where classes exist: a worker that filters without classes never loads the compiler.
+They take flat arrays and fill arrays, so classifying a batch is one call whatever the number of classes. `values` has a
+line for each requested attribute, NaN for null. Plain twins in the tests must agree. Imported only where classes exist:
+a worker that filters without classes never loads the compiler.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def parts(values: Values, members: Array, low: Array, scale: Array, d: int, grid
 def places(
     values: Values, members: Array, low: Array, scale: Array, d: int, grid: int, codes: Array, known: Array, out: Array
 ) -> None:
-    """Where the code of each row's partitions stands among the sorted `codes`, `len(codes)` where it does not; `known` has
-    that for every code, or is empty where there are too many."""
+    """The place of each row's code among the sorted `codes`, `len(codes)` if absent; `known` has that for every code,
+    or is empty if there are too many."""
     for r in range(values.shape[1]):
         code = 0
         for j in range(len(members)):
@@ -84,7 +84,7 @@ def places(
 
 @njit(cache=True, nogil=True)
 def count(part: Array, rows: Array, taken: Array, through: Array, squares: Array) -> None:
-    """Add tuples to the counts in and out by operator, attribute and partition; `rows[t, op]` is negative if untried."""
+    """Add tuples to counts in and out by operator, attribute and partition; `rows[t, op]` is negative if untried."""
     for t in range(rows.shape[0]):
         for op in range(rows.shape[1]):
             out = rows[t, op]

@@ -1,8 +1,8 @@
-"""Content: single attributes and, if asked for, pairs of them, cut into partitions.
+"""Content: single attributes and, if requested, pairs of them, cut into partitions.
 
-What only two attributes together tell, such as a corner of their plane, no single one does: pairs go beyond content-based
-routing. Numbers from `len(attributes)` on stand for the pairs in order; a pair's partition is a coarse cell of the grid of
-its members' partitions, so that a pair has no more partitions than a single attribute.
+Pairs go beyond content-based routing: some facts, such as a corner of a plane, show only in two attributes together.
+Numbers from `len(attributes)` on stand for the pairs in order; a pair's partition is a coarse cell of the grid of its
+members' partitions, so a pair has no more partitions than a single attribute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from thalweg.profile.content.partitions import Partitions
 
 Parts = NDArray[np.int64]
 Codes = tuple[NDArray[np.int64], NDArray[np.int32]]
-"""Combinations of partitions, sorted, and for every combination its place among them; empty where there are too many."""
+"""Sorted combinations of partitions, and the place of every possible one; empty if there are too many."""
 
 
 class Content:
@@ -45,7 +45,7 @@ class Content:
         return k + (k * (k - 1) // 2 if self.pairs else 0)
 
     def members(self, j: int) -> tuple[int, ...]:
-        """The attributes that number j stands for."""
+        """The attributes behind number j."""
         k = len(self.attributes)
         return (j,) if j < k else list(combinations(range(k), 2))[j - k]
 
@@ -58,11 +58,11 @@ class Content:
         return np.array([all(single[m] for m in self.members(j)) for j in range(len(self))], np.bool_)
 
     def touched(self, changed: list[int]) -> list[int]:
-        """The numbers whose partitions mean something else once those of some attributes do."""
+        """The numbers affected when the partitions of these attributes change their meaning."""
         return [j for j in range(len(self)) if any(m in changed for m in self.members(j))]
 
     def parts(self, values: Values, wanted: list[int]) -> Parts:
-        """A line of partitions for each wanted number, of rows with all attributes."""
+        """A line of partitions for each requested number, for rows with all attributes."""
         used, members = self._needed(wanted)
         return self._cut(np.ascontiguousarray(values[:, used].T), used, members)
 
@@ -72,7 +72,7 @@ class Content:
         return self._cut(self.attributes.lines(batch, used), used, members)
 
     def places(self, values: Values, wanted: list[int], codes: Codes) -> NDArray[np.int32]:
-        """Where the code of each row's partitions stands among known codes, of rows with all attributes."""
+        """The place of each row's code among known codes, for rows with all attributes."""
         used, members = self._needed(wanted)
         return self._place(np.ascontiguousarray(values[:, used].T), used, members, codes)
 
@@ -90,7 +90,7 @@ class Content:
         return out
 
     def _needed(self, wanted: list[int]) -> tuple[list[int], NDArray[np.int64]]:
-        """The attributes that some numbers stand for, and for each number the places of its members among them."""
+        """The attributes behind some numbers, and for each number the places of its members among them."""
         key = (len(self.attributes), *wanted)
         if key not in self._lines:
             used = sorted({m for j in wanted for m in self.members(j)})
@@ -110,7 +110,7 @@ class Content:
         return out
 
     def describe(self, j: int, part: int) -> str:
-        """A part as a reader knows it."""
+        """A part as text."""
         members = self.members(j)
         if len(members) == 1:
             return self.partitions.describe(j, part, self.attributes)

@@ -1,8 +1,8 @@
 """Rows in and out of operators by partition of every attribute: the paper's In[] and Out[] (CBR 4.1, figure 2).
 
-A row counts for the operators it was tried on, so that a sample steered to one operator fills only that one's counts.
-What an attribute tells about an operator is the gain ratio where the operator passed or dropped every row, and the share
-of the variance of its rows where one had several matches (4.5), each less what chance gives.
+A row counts for the operators it was tried on, so a sample steered to one operator fills only that one's counts. How
+much an attribute tells about an operator is the gain ratio or, if some row had several matches, the share of the
+variance of its rows (4.5), each less the value expected by chance.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PartCounts:
         self.squares = np.zeros(operators)
 
     def rows(self, op: int) -> float:
-        """Rows that an operator was tried with since its counts were cleared."""
+        """Rows tried on an operator since its counts were cleared."""
         return float(self.taken[op].sum(axis=1).max(initial=0.0))
 
     def add(self, content: Content, values: Values, rows: NDArray[np.int8]) -> list[int]:
@@ -57,7 +57,7 @@ class PartCounts:
         return touched
 
     def ratios(self, op: int, usable: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """What each attribute tells about an operator beyond chance, and the standard error of that; both 0 for one that
+        """How much each attribute tells about an operator beyond chance, and its standard error; both 0 for one that
         can't serve or was counted less than others."""
         taken, through = self.taken[op], self.through[op]
         if self.joined(op):
@@ -74,7 +74,7 @@ class PartCounts:
         return bool(self.squares[op] > self.through[op].sum(axis=1).max(initial=0.0))
 
     def rates(self, op: int, attribute: int) -> Floats:
-        """Rows out per row in for each partition; the mean of all where none came."""
+        """Rows out per row in for each partition; the overall mean for an empty one."""
         taken, through = self.taken[op, attribute], self.through[op, attribute]
         mean = through.sum() / max(taken.sum(), 1.0)
         return np.asarray(np.where(taken > 0, through / np.maximum(taken, 1.0), mean))

@@ -1,7 +1,7 @@
 """Partitions: the values of an attribute in d parts, by hash if discrete, by running range if continuous (CBR 4.1).
 
-Part d, one more, holds nulls. A range follows the least and the greatest value seen. When a value falls outside, the
-range grows by half its width more than it must, and the parts change their meaning: `widen` says for which attributes.
+An extra part, d, holds nulls. A range spans the smallest to the largest value seen. When a value falls outside, the
+range grows by an extra half of its width, and its parts change their meaning: `widen` returns those attributes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Partitions:
         self.high: list[float | None] = []
 
     def widen(self, values: Values, category: list[bool]) -> list[int]:
-        """Let the ranges hold these values; returns the attributes whose parts changed their meaning."""
+        """Extend the ranges to these values; returns the attributes whose parts changed their meaning."""
         while len(self.low) < values.shape[1]:
             self.low.append(None)
             self.high.append(None)
@@ -77,7 +77,7 @@ class Partitions:
         return np.asarray(out[0])
 
     def describe(self, j: int, part: int, attributes: Attributes) -> str:
-        """A part as a reader knows it."""
+        """A part as text."""
         name = attributes.names[j]
         if part == self.d:
             return f"{name} null"

@@ -1,4 +1,4 @@
-"""A reservoir of sampled tuples that forgets exponentially: content and what each operator said of it.
+"""A reservoir of sampled tuples that forgets exponentially: content, and the verdict of each operator.
 
 A new tuple always enters; the fuller the reservoir, the likelier it takes the place of a random one. So the chance that
 a tuple is still there falls exponentially with the tuples after it, at a rate of 1/size (Aggarwal's biased reservoir),
@@ -49,11 +49,11 @@ class Reservoir:
         more = filled - len(self)
         self.values = np.concatenate([self.values, np.zeros((more, values.shape[1]), np.float32)])
         self.bits = np.concatenate([self.bits, np.zeros((more, bits.shape[1]), np.int8)])
-        for row, at in enumerate(places):  # in order: of two that take the same place the later stays
+        for row, at in enumerate(places):  # in order: if two take the same place, the later stays
             self.values[at], self.bits[at] = values[row], bits[row]
 
     def forget(self, gone: NDArray[np.bool_]) -> None:
-        """Tuples that say nothing about now."""
+        """Remove outdated tuples."""
         self.values, self.bits = self.values[~gone], self.bits[~gone]
 
     def snapshot(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def packed(values: Values, bits: Bits) -> dict[str, Any]:
 
 
 def unpacked(record: dict[str, Any], operators: int) -> tuple[Values, Bits]:
-    """What `packed` wrote."""
+    """Read what `packed` wrote."""
     bits = np.frombuffer(b64decode(record["bits"]), np.int8)
     rows = len(bits) // operators if operators else 0
     values = np.frombuffer(b64decode(record["values"]), "<f4").astype(np.float32)

@@ -1,8 +1,8 @@
 """A first look: does any attribute tell anything about what any operator makes of a tuple?
 
-Searching for classes takes milliseconds, this a fraction of one: an attribute's values are cut into a few parts of equal
-size, and the share of the variance of an operator's rows (as logarithms, so that one crowded key counts little) that lies
-between parts is compared with what chance gives. What only two attributes together tell (a chessboard) is not seen.
+Searching for classes takes milliseconds; this takes a fraction of one. We cut an attribute's values into a few parts of
+equal size and compare the share of the variance of an operator's rows that lies between parts with chance. Rows count
+as logarithms, so one crowded key weighs little. It misses what only two attributes together tell (a chessboard).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thalweg.profile.content.attributes import Values
 
 ERRORS = 5.0
-"""Standard errors above chance that count as telling: there are many attributes and operators to try."""
+"""Standard errors above chance that count as a signal; high, because we try many attributes and operators."""
 
 
 def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating], parts: int = 4) -> bool:
@@ -36,7 +36,7 @@ def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating],
     if not alive.any():
         return False
     mine = values[:, usable]
-    # Equal values must share a part, or the order of arrival would tell; a part begins at a quantile.
+    # Equal values must share a part, or order of arrival would leak in; a part begins at a quantile.
     cuts = np.sort(mine, axis=0)[[count * k // parts for k in range(1, parts)]]
     part = (mine[None, :, :] >= cuts[:, None, :]).sum(axis=0)
     between = np.zeros((mine.shape[1], made.shape[1]))

@@ -1,9 +1,9 @@
-"""CDIA: counts of frequent access patterns, the others folded into patterns that help them (AMRI, section 5.4.2).
+"""CDIA: counts frequent access patterns and folds the others into patterns that help them (AMRI, section 5.4.2).
 
-As CSRIA, but a leaf of the lattice with count + δ < b is not forgotten: its count goes to a parent, which is of search
-benefit to it (hierarchical heavy hitters; Cormode et al. 2003). The parent is drawn at random, or is the one with the
-highest count. Invariants: counts add up to the requests; a node's count is made up of patterns it helps; count + δ is
-at least the pattern's own true count, so every pattern with a share of θ or more is in the result.
+Like CSRIA, but a leaf of the lattice with count + δ < b is not forgotten: its count goes to a parent, which is of
+search benefit to it (hierarchical heavy hitters; Cormode et al. 2003). The parent is random, or the one with the
+highest count. Invariants: counts add up to the requests; a node's count consists of patterns it helps; count + δ is at
+least the pattern's own true count, so the result has every pattern with a share of θ or more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Cdia(Csria):
         self._random = np.random.default_rng([seed, attributes])
 
     def _compress(self, segment: int) -> None:
-        """Fold leaves from the bottom up; what was folded may leave its parent a leaf, which is looked at next."""
+        """Fold leaves from the bottom up; a parent that becomes a leaf is considered next."""
         if min(count + delta for count, delta in self.counts.values()) >= segment:
             return
         for size in range(self.attributes, 0, -1):
@@ -63,10 +63,10 @@ class Cdia(Csria):
         return max(above, key=lambda p: counts[p][0] if p in counts else 0)
 
     def frequencies(self) -> dict[int, float]:
-        """From the leaves up: what is below the threshold goes to a parent, the rest is the result."""
+        """From the leaves up, fold counts below the threshold into a parent; the rest is the result."""
         least = (self.theta - self.epsilon) * self.requests
         counts = {m: list(e) for m, e in self.counts.items()}
-        # Its own dice, so that looking twice shows the same and changes nothing.
+        # A separate generator, so that reading twice gives the same result and changes nothing.
         random = self._random if self.combination == "highest" else np.random.default_rng([self._seed, self.requests])
         result: dict[int, float] = {}
         for size in range(self.attributes, -1, -1):

@@ -1,8 +1,8 @@
 """CSRIA: counts of frequent access patterns only, by lossy counting (AMRI, section 5.3.2; Manku and Motwani 2002).
 
-Requests come in segments of 1/ε. At the end of segment b, patterns with count + δ <= b are forgotten; δ is what a
-pattern may have had before it was (re)entered. Invariants: count <= true count <= count + δ, δ <= ε·requests, so every
-pattern with a share of θ or more is in the result, at most ε too low; at most (1/ε)·log(ε·requests) + 1/ε are kept.
+At the end of segment b of 1/ε requests each, patterns with count + δ <= b are forgotten; δ is the most a pattern may
+have had before it was (re)entered. Invariants: count <= true count <= count + δ, δ <= ε·requests, so every pattern with
+a share of θ or more is in the result, at most ε too low; at most (1/ε)·log(ε·requests) + 1/ε are kept.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from thalweg.errors import DefinitionError
 
 
 class Csria:
-    """Compact self reliant index assessment. Many requests of one pattern are taken in at once, with the same outcome
-    as one by one.
+    """Compact self reliant index assessment. Counting many requests of one pattern at once gives the same result as
+    counting them one by one.
 
     >>> csria = Csria(3, epsilon=0.1, theta=0.3)
     >>> for mask in [7, 7, 7, 1, 7, 7, 2, 7, 7, 7] * 3:
@@ -40,7 +40,7 @@ class Csria:
 
     def observe(self, mask: int, count: int = 1) -> None:
         # Up to the end of this segment, then whole segments at once, then the rest. A pattern that fills segments is
-        # never forgotten, and forgetting the others at the last of them is forgetting them one after the other.
+        # never forgotten, and the others may be forgotten at the last segment as well as one by one.
         part = min(count, self.segment - self.requests % self.segment)
         while count:
             entry = self.counts.get(mask)

@@ -1,7 +1,7 @@
-"""DIA: the counts of SRIA as nodes of a lattice (AMRI, section 5.4.1). Exact; keeps who benefits whom.
+"""DIA: the counts of SRIA as nodes of a lattice (AMRI, section 5.4.1). Exact; records which pattern helps which.
 
 A node's parents have one attribute less and are of search benefit to it; the top node has none and means a full scan.
-The lattice is never stored: masks say it all.
+The lattice is never stored: the masks imply it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from thalweg.profile.patterns.sria import Sria
 
 
 def parents(mask: int) -> list[int]:
-    """The nodes one level up, that of the first attribute left out first.
+    """The nodes one level up, starting with the one that lacks the first attribute.
 
     >>> [f"{p:03b}" for p in parents(0b110)]
     ['010', '100']
@@ -20,7 +20,7 @@ def parents(mask: int) -> list[int]:
 
 
 def level(mask: int) -> int:
-    """How many attributes a pattern has."""
+    """The number of attributes of a pattern."""
     return mask.bit_count()
 
 
@@ -37,7 +37,7 @@ class Dia(Sria):
     name = "dia"
 
     def leaves(self) -> list[int]:
-        """Nodes that benefit no other node kept."""
+        """Nodes of no benefit to any other node."""
         kept = sorted(self.counts, key=lambda m: (-level(m), m))
         return [m for m in kept if not any(m != k and m & k == m for k in kept)]
 

@@ -1,8 +1,8 @@
 """How evenly the bits of each join attribute split the stored tuples (AMRI, section 4.1: the best map is even).
 
-Bits are the highest of a well-mixed hash, so tuples are uneven only where values are: few distinct ones, or frequent
+Bits are the highest of a well-mixed hash, so the split is uneven only if values are: few distinct ones, or frequent
 ones. Measured on a sample: the chance that two tuples agree in the first b bits, which is the share of the tuples that
-a probe with a stored value meets. 1/2^b at best, and never below the chance that the values themselves are equal.
+a probe with a stored value meets. At best 1/2^b, and never below the chance that the values themselves are equal.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 20
-"""Bits spoken of, at most."""
+"""Bits reported, at most."""
 FINE = 10
-"""Bits looked at, at most: a sample says nothing of more."""
+"""Bits measured, at most: a sample tells nothing about more."""
 
 
 def mixed(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The hashes that bits are taken from: `kernels.mix`, for an array."""
+    """The hashes that provide the bits: `kernels.mix`, for an array."""
     h = keys.view(np.uint64) * np.uint64(-7046029254386353131 % 2**64)
     h ^= h >> np.uint64(32)
     h *= np.uint64(-4658895280553007687 % 2**64)
@@ -26,12 +26,12 @@ def mixed(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def agreement(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each column of hashes and 0 to `FINE` bits, how many ordered pairs of tuples agree in the first bits. The
-    plain reference of `kernels.agreement`."""
+    """Per column of hashes and 0 to `FINE` bits, the number of ordered pairs of tuples that agree in the first bits.
+    The plain reference of `kernels.agreement`."""
     attributes = hashes.shape[1]
     prefixes = (hashes.view(np.uint64) >> np.uint64(64 - FINE)).astype(np.int64)
     prefixes += np.arange(attributes) << FINE
-    # Counted once by the longest prefix; a bit less joins neighbouring groups.
+    # Count once by the longest prefix; dropping a bit merges neighbouring groups.
     sizes = np.bincount(prefixes.ravel(), minlength=attributes << FINE).reshape(attributes, -1)
     agree = np.empty((attributes, FINE + 1), np.int64)
     for b in range(FINE, -1, -1):
@@ -53,6 +53,6 @@ def shares(agree: NDArray[np.int64], n: int, bits: int = MOST) -> list[list[floa
     if n < 2:
         return [even.tolist() for _ in agree]
     seen = agree[:, np.minimum(np.arange(bits + 1), FINE)] / (n * (n - 1.0))
-    # A sample with little agreement says no more: even is then the best guess.
+    # With little agreement in the sample, assume an even split.
     found: list[list[float]] = np.minimum.accumulate(np.where(seen * n >= 1, seen, even), axis=1).tolist()
     return found

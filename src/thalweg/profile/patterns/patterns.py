@@ -1,7 +1,7 @@
-"""Access patterns as bit masks over a stem's join attributes, and the contract of those who count them.
+"""Access patterns as bit masks over a stem's join attributes, and the protocol of classes that count them.
 
 A pattern says which join attributes a probe knows. The first attribute is the highest bit, as in AMRI (section 5.3.1):
-of three, ⟨A1, *, *⟩ is 100. One pattern is of search benefit to another if all its attributes are in it (definition 4).
+of three, ⟨A1, *, *⟩ is 100. A pattern is of search benefit to another that has all its attributes (definition 4).
 Invariant of every assessment: a pattern seen in at least θ of the requests is among its frequencies.
 """
 
@@ -50,11 +50,11 @@ class Assessment(Protocol):
     """Search requests seen since the last reset."""
 
     def observe(self, mask: int, count: int = 1) -> None:
-        """Take in search requests with one access pattern."""
+        """Count search requests with one access pattern."""
         ...
 
     def frequencies(self) -> dict[int, float]:
-        """Share of the requests by pattern: of all kept, or of those above the threshold. Sums to at most 1."""
+        """Share of the requests by pattern, of all kept or only those above the threshold. Sums to at most 1."""
         ...
 
     def __len__(self) -> int:
@@ -64,7 +64,7 @@ class Assessment(Protocol):
     def reset(self) -> None: ...
 
     def snapshot(self) -> dict[str, Any]:
-        """All that was counted, as plain JSON values."""
+        """All counts, as plain JSON values."""
         ...
 
     def restore(self, record: dict[str, Any]) -> None: ...

@@ -1,4 +1,4 @@
-"""What a tuner gets to know of a stem when it decides: sizes, evenness of its attributes, its slices' layouts."""
+"""The facts about a stem that a tuner decides on: sizes, evenness of its attributes, its slices' layouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thalweg.plan.layout import Layout
 
 
 class Probe(NamedTuple):
-    """What some search requests with one access pattern met at one stem."""
+    """The outcome of some search requests with one access pattern at one stem."""
 
     stem: str
     mask: int
@@ -27,17 +27,17 @@ class SliceFacts:
     layout: Layout
     rows: int
     life: float
-    """Share of a window for which tuples to come may still search it."""
+    """For what share of a window future tuples may still search it."""
     waiting: int = 0
-    """Tuples that have come, wait, and will search it."""
+    """Waiting tuples that will search it."""
 
 
 @dataclass
 class StemFacts:
-    """What costs something to find out is found out when it is first asked for."""
+    """Expensive facts are computed on first use."""
 
     names: tuple[str, ...]
-    """Of the join attributes."""
+    """Names of the join attributes."""
     rows: int
     built: int
     """Rows stored since the query began."""
@@ -47,7 +47,7 @@ class StemFacts:
 
     @cached_property
     def evenness(self) -> Sequence[Sequence[float]]:
-        """For each attribute and number of bits, the share of the tuples that a probe of it meets."""
+        """Per attribute and number of bits, the share of the tuples that a probe by it meets."""
         return self.look()
 
     @cached_property
@@ -56,5 +56,5 @@ class StemFacts:
 
     @property
     def bits(self) -> int:
-        """Most bits that a directory no larger than the rows can have."""
+        """The most bits that a directory no larger than the rows can have."""
         return max(self.rows - 1, 0).bit_length()

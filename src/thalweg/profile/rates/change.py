@@ -1,9 +1,9 @@
-"""Change: has the share of tuples that an operator drops left what it was?
+"""Change: has the share of tuples that an operator drops changed?
 
-Ordinary work shows, for nothing, how many of the rows that reached each operator it dropped. Those shares are compared
-with what they were since the last change, by the two-sample test of proportions, over the newest batch and over the
-newest eight (a small change needs more rows to show). Beyond the thesis, which fixes window and sampling rate per query
-and leaves following them open (4.8): a change seen here is what shortens the window and raises the sampling rate.
+Ordinary work shows for free which share of its rows each operator drops. A two-sample test of proportions compares
+those shares with their values since the last change, over the newest batch and over the newest eight (a small change
+needs more rows to show). This goes beyond the thesis, which fixes window and sampling rate per query and leaves
+adapting them open (4.8): a change found here shortens the window and raises the sampling rate.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 from thalweg.contract.visits import Visits
 
 Tally = list[int]
-"""Drops of each operator, then rows of each. For a handful of operators plain numbers are several times faster than
-arrays."""
+"""Drops of each operator, then rows of each; for a handful of operators, lists are several times faster than arrays."""
 
 
 class ChangeDetector:
@@ -33,14 +32,14 @@ class ChangeDetector:
         self.reset()
 
     def reset(self) -> None:
-        """Start over: after a change, or when another order makes the shares mean something else."""
+        """Start over: after a change, or when another order gives the shares another meaning."""
         self._recent: deque[Tally] = deque(maxlen=max(self.spans))
         self._total: Tally = [0] * (2 * self._operators)
         self._within: list[Tally] = [[0] * (2 * self._operators) for _ in self.spans]
 
     @property
     def least_met(self) -> float:
-        """Share of the rows that the operator which fewest reach was met by; 1 before anything was counted."""
+        """Share of the rows that reach the least-visited operator; 1 before any count."""
         met = self._total[self._operators :]
         most = max(met, default=0)
         return min(met) / most if most else 1.0
@@ -58,7 +57,7 @@ class ChangeDetector:
         return self.count(now)
 
     def count(self, now: Tally) -> int | None:
-        """Take in the drops of each operator, then the rows of each. The operator whose share changed, or None."""
+        """Add the drops of each operator, then the rows of each. Returns the operator whose share changed, or None."""
         for k, span in enumerate(self.spans):
             self._within[k] = _sum(self._within[k], now)
             if len(self._recent) >= span:
@@ -73,11 +72,11 @@ class ChangeDetector:
         return None
 
     def _farthest(self, newest: Tally) -> int | None:
-        """The operator whose newest share is farthest from what it was before, if that is beyond the threshold."""
+        """The operator whose newest share is farthest from its earlier one, if beyond the threshold."""
         n, found, beyond = self._operators, None, self.threshold
         before = _difference(self._total, newest)
         for op in range(n):
-            if newest[n + op] >= 20 and before[n + op] >= 200:  # with fewer there is nothing to say
+            if newest[n + op] >= 20 and before[n + op] >= 200:  # fewer prove nothing
                 z = _z(newest[op], newest[n + op], before[op], before[n + op])
                 if z > beyond:
                     found, beyond = op, z

@@ -1,4 +1,4 @@
-"""Disorder: how far behind the newest row others come. It tells which lateness a stream needs.
+"""Disorder: how far rows arrive behind the newest one, and so the lateness a stream needs.
 
 A monitor, fed with times as they arrive. The thesis' ordered-arrival constraint (6.2) counts the same in rows.
 """
@@ -16,7 +16,7 @@ from thalweg.plan.reason import Fact
 
 
 class Disorder:
-    """Rows that came after a newer one, and the longest way back.
+    """Counts rows that arrive after a newer one, and keeps the largest delay.
 
     >>> watch = Disorder("a")
     >>> watch.arrived(np.array([10, 12, 11, 20, 14]), None)
@@ -43,7 +43,7 @@ class Disorder:
         self._newest = int(newest[-1])
 
     def visited(self, visits: Visits) -> None:
-        """What rows meet tells nothing about when they come."""
+        """Visits tell nothing about arrival times."""
 
     def found(self) -> dict[str, Fact]:
         """Rows seen, rows behind a newer one, and by how many ticks at most."""

@@ -1,8 +1,8 @@
 """Fan-out and cost of operators, given which operators were visited before: the thesis' d(i|j), with matches.
 
-An average per (visited, operator), as if over the last `MEMORY` rows. `doubt` makes old averages count for one row, so
-that newer ones outweigh them at once: for when the data has changed. If a set of visited operators was never met, the
-nearest one that was stands in for it.
+An average per (visited, operator), as if over the last `MEMORY` rows. When the data has changed, `doubt` makes old
+averages count for one row, so newer ones outweigh them at once. For a set of visited operators that was never met, the
+nearest known one stands in.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Visited = frozenset[int]
 Seen = tuple[Visited, int, int, float, float]
 """An observation: visited before, operator, rows in, rows out, seconds."""
 ENOUGH = 8
-"""Statistic: rows that an observation, and what it is compared with, must have to be called a change. With fewer, one
-row with many matches looks like one."""
+"""Statistic: rows that an observation and its baseline need before a difference counts as a change. With fewer, one row
+with many matches looks like one."""
 MEMORY = 256.0
-"""Size: rows that an average stands on at most, some five rounds of scouts."""
+"""Size: rows behind an average at most, about five rounds of scouts."""
 STALE = 64
-"""Size: rounds after which an average that was not renewed counts as unknown."""
+"""Size: rounds after which an average without updates counts as unknown."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Given:
                 yield visited, operator, belief
 
     def observe(self, visited: Visited, operator: int, rows: int, matches: float, seconds: float) -> None:
-        """Take in what became of some rows."""
+        """Learn from the outcome of some rows."""
         if rows <= 0:
             return
         fanout, cost = matches / rows, seconds / rows
@@ -79,8 +79,8 @@ class Given:
         old.at = self.round
 
     def ratio(self, visited: Visited, operator: int, rows: int, seconds: float) -> float:
-        """What an observation cost over what is believed; 1 if there is too little to compare, or nothing: an empty stem
-        says nothing about what will fill it."""
+        """Observed over believed cost; 1 if there is too little to compare, or nothing: an empty stem says nothing
+        about what will fill it."""
         old = self._beliefs.get(operator, {}).get(visited)
         if old is None or not old.seconds or min(rows, old.rows) < ENOUGH or self.round - old.at > STALE:
             return 1.0
@@ -92,7 +92,7 @@ class Given:
             belief.rows = min(belief.rows, 1.0)
 
     def believe(self, visited: Visited, operator: int) -> Belief | None:
-        """What is known of an operator after these; else after the most of these, else after the most like these."""
+        """The belief about an operator after these; else after the most of these, else after the most similar set."""
         beliefs = self._beliefs.get(operator)
         if not beliefs:
             return None
@@ -119,13 +119,13 @@ class Given:
 
 @lru_cache(maxsize=1024)
 def prefixes(order: tuple[int, ...]) -> dict[int, Visited]:
-    """What comes before each operator of an order."""
+    """The set before each operator of an order."""
     return {op: frozenset(order[:k]) for k, op in enumerate(order)}
 
 
 def seen_by(journey: Journey, pipeline: Pipeline, unit: float) -> tuple[list[Seen], list[Seen]]:
-    """What operators on the way of a ruster did to the rows that came to them, and what others would have done that were
-    tried only to profile. `unit` is the price of a stem's work."""
+    """What operators on a ruster's route did to their rows, and what profiled ones would have done. `unit` is the price
+    of a stem's work."""
     before = prefixes(journey.ruster.route.operators)
     on_way, rivals = list[Seen](), list[Seen]()
     for v in journey.visits:
@@ -140,7 +140,7 @@ def seen_by(journey: Journey, pipeline: Pipeline, unit: float) -> tuple[list[See
 
 
 def _judged(journey: Journey, pipeline: Pipeline) -> Iterator[Seen]:
-    """What filters that were tried anyway would have done to the rows that the filters before them let through."""
+    """What filters tried only to profile would have done to the rows that the filters before them pass."""
     assert journey.passed is not None
     cost = {
         v.operator: (v.seconds + v.extra_seconds) / (v.rows_in + v.extra) for v in journey.visits if v.rows_in + v.extra

@@ -43,7 +43,7 @@ class HeavyHitters:
             self._rows += count
 
     def record(self) -> dict[str, Any]:
-        """How many rows were sampled, and how often the most frequent values came; as the board adds them up."""
+        """The number of sampled rows and the counts of the most frequent values, in the form the board adds up."""
         if not self._rows:
             return {"column": self.column, "share": self.share, "sampled": 0, "values": []}
         codes = np.concatenate(self._codes)
@@ -59,7 +59,7 @@ class HeavyHitters:
 
 
 def heavy(record: dict[str, Any]) -> list[tuple[str, float]]:
-    """Values with more than half of what a part should get in all: from there on the cut can't be even.
+    """Values with more than half of a part's fair share; beyond that the cut can't be even.
 
     >>> heavy({"share": 4, "sampled": 160, "values": [["7", 100], ["1", 20]]})
     [('7', 0.625)]

@@ -1,7 +1,7 @@
 """The matrix view of the profile window for the order in force (thesis 4.3.2).
 
 V[i, j] counts the tuples that the filter at place j drops among those that no filter before place i drops, so V[i, j]
-is proportional to d(j | i-1). Kept up to date by adding what came and taking off what expired, all tuples of a batch at
+is proportional to d(j | i-1). Updated by adding new tuples and subtracting expired ones, a batch at
 once: with B the drop vectors in the order in force and G[t, i] = 1 iff tuple t reaches place i, V changes by GᵀB.
 """
 
@@ -44,7 +44,7 @@ class MatrixView:
         return counted
 
     def row(self, place: int, bits: Bits) -> NDArray[np.int64]:
-        """Row `place` counted afresh from the window, as the correction of figure 4.7 needs it."""
+        """Row `place` recounted from the window, as the correction of figure 4.7 needs it."""
         placed = bits[:, self.order]
         reaching = placed[~placed[:, :place].any(axis=1)]
         return np.concatenate([np.zeros(place, np.int64), reaching[:, place:].sum(axis=0, dtype=np.int64)])

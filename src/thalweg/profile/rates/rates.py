@@ -1,12 +1,12 @@
 """Rates: seconds per row and rows out per row in, of each operator. One cost model for filters and stems.
 
-A filter's seconds come from the meter. A stem's are its work (buckets looked up, candidates examined) at the price of
-this machine, so the same rows give the same decisions whatever the clock says. Overall rates are moving averages over
-the newest rows (thesis 4.3.1 keeps them over its window); `given` holds them by what was visited before.
+A filter's seconds come from the meter. A stem's are its work (buckets looked up, candidates examined) times this
+machine's prices, so decisions on the same rows never depend on the clock. Overall rates are moving averages over the
+newest rows (thesis 4.3.1 keeps them over its window); `given` holds them by the operators visited before.
 
-One hiccup of the machine must not turn an order round, so a timed visit counts at most `CAP` times the average; a true
-rise gets through in a few visits all the same. The first visit also pays for imports and cold caches, often ten times
-the rest: it stands only until there is a second. How far visits differ tells how sure an average is.
+One hiccup of the machine must not reverse an order, so a timed visit counts at most `CAP` times the average; a true
+rise still gets through in a few visits. The first visit also pays for imports and cold caches, often ten times the
+rest, so the second replaces it. The scatter of visits gives the error of an average.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Floats = NDArray[np.float64]
 MEMORY = 8192
 """Size: rows after which an observation counts half."""
 CAP = 4.0
-"""Statistic: at this multiple of its average, one visit moves an average of `MEMORY` rows by less than the thrash-avoidance
-factor of A-Greedy allows for."""
+"""Statistic: at this multiple of its average, one visit moves an average of `MEMORY` rows by less than A-Greedy's
+thrash-avoidance factor."""
 MIN_ROWS = 64.0
 """Size: rows behind an average before the cap applies."""
 
 
 class Rates:
-    """What visits to each operator of a pipeline cost and give.
+    """What visits to each operator of a pipeline cost and return.
 
     >>> from thalweg.plan import Operator
     >>> rates = Rates(Pipeline("a", (Operator("f"), Operator("b", "stem"))), Prices(bucket=1.0, candidate=1.0))
@@ -67,24 +67,24 @@ class Rates:
         return any(self.stems)
 
     def cost(self, visit: Visit) -> float:
-        """Seconds of a visit, without what was tried only to profile."""
+        """Seconds of a visit, without profiling."""
         return visit.work * self.unit if self.stems[visit.operator] else visit.seconds
 
     def spent(self, journey: Journey) -> float:
-        """Seconds of a journey, without what was tried only to profile."""
+        """Seconds of a journey, without profiling."""
         return sum([self.cost(v) for v in journey.visits])
 
     def extra(self, journey: Journey) -> float:
-        """Seconds of what a journey tried only to profile, entering rows in indexes for it included."""
+        """Seconds that a journey spent on profiling, including indexing rows for it."""
         filters = sum([v.extra_seconds for v in journey.visits if not self.stems[v.operator]])
         return filters + self.unit * (sum([t.work for t in journey.trials]) + journey.entries)
 
     def seen(self, journey: Journey) -> tuple[list[Seen], list[Seen]]:
-        """What operators on the way did, and what those would have done that were tried only to profile."""
+        """What operators on the route did, and what profiled ones would have done."""
         return seen_by(journey, self.pipeline, self.unit)
 
     def observe(self, visits: Visits) -> None:
-        """Renew the overall rates."""
+        """Update the overall rates."""
         for journey in visits.journeys:
             for v in journey.visits:
                 rows = v.rows_in + v.extra
@@ -104,12 +104,12 @@ class Rates:
             if self._awake[op] == 1:
                 self._seconds[op] = self._rows[op] = self._out[op] = self._squares[op] = self._scatter[op] = 0.0
             self._awake[op] += 1
-        if self._rows[op] >= MIN_ROWS and self._seconds[op] > 0:  # nothing times four is nothing: no cap on it
+        if self._rows[op] >= MIN_ROWS and self._seconds[op] > 0:  # a cap of zero would never let it rise
             seconds = min(seconds, CAP * rows * self._seconds[op] / self._rows[op])
         self.note(op, rows, out, seconds)
 
     def note(self, operator: int, rows: int, out: float, seconds: float) -> None:
-        """Rows that came to an operator, rows that left it, and what that took."""
+        """Record rows in, rows out and seconds of an operator."""
         if not rows:
             return
         op, kept = operator, 0.5 ** (rows / self.memory)
@@ -123,7 +123,7 @@ class Rates:
 
     @property
     def per_row(self) -> Floats:
-        """Seconds per row in, matches included; an operator never met counts as the mean of the others, or 1."""
+        """Seconds per row in, including matches; an unvisited operator gets the mean of the others, or 1."""
         if self._per_row is None:
             met = [s / r for s, r in zip(self._seconds, self._rows, strict=True) if r > 0]
             unmet = sum(met) / len(met) if met else 1.0
@@ -133,7 +133,7 @@ class Rates:
 
     @property
     def fanout(self) -> Floats:
-        """Rows out per row in; 1 where an operator was never met."""
+        """Rows out per row in; 1 for an unvisited operator."""
         return np.array([o / r if r else 1.0 for o, r in zip(self._out, self._rows, strict=True)])
 
     @property
@@ -143,7 +143,7 @@ class Rates:
 
     @property
     def lookup(self) -> Floats:
-        """Seconds per row in before its matches are examined; an operator never met counts as the mean of the others."""
+        """Seconds per row in before its matches are examined; an unvisited operator gets the mean of the others."""
         each = np.maximum(self.per_row - self.examined * self.fanout, np.where(self.stems, 0.05 * self.unit, 0.0))
         met = np.array(self._rows) > 0
         each[~met] = each[met].mean() if met.any() else 1.0
@@ -151,7 +151,7 @@ class Rates:
 
     @property
     def error(self) -> Floats:
-        """Standard error of each cost as a share of it, from how much the visits differ; 0 where all took the same."""
+        """Relative standard error of each cost, from the scatter of visits; 0 if all took the same."""
         errors = []
         for s, r, q, d in zip(self._seconds, self._rows, self._squares, self._scatter, strict=True):
             visits = r * r / q if q else 0.0

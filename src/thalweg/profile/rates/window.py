@@ -1,7 +1,7 @@
 """The profile window: the newest sampled tuples that some filter drops, with a bit for each filter (thesis 4.3.1).
 
 `bits[t, f]` is 1 iff filter f drops tuple t. Tuples that pass everything are only counted: they add nothing to any drop
-count, but the cost of an order needs to know how many there were. Filters are indexed as in the pipeline, not by place.
+count, but the cost of an order needs their number. Filters are numbered as in the pipeline, not by place.
 """
 
 from __future__ import annotations
@@ -61,32 +61,32 @@ class ProfileWindow:
         return new, bits[:over]
 
     def keep_newest(self, count: int) -> None:
-        """Forget all but the newest tuples: what came before a change says nothing about now."""
+        """Keep only the newest tuples, after a change."""
         start = max(0, len(self.bits) - count)
         self.bits, self._passed_before = self.bits[start:], self._passed_before[start:]
         if not len(self.bits):
             self._tail = 0
 
     def cost(self, order: Sequence[int], costs: NDArray[np.float64]) -> float:
-        """Mean cost per tuple of an order, on the very tuples of this window (equation 4.1 on the sample)."""
+        """Mean cost per tuple of an order, on the tuples of this window (equation 4.1 on the sample)."""
         each = self.costs(order, costs)
         total = len(each) + self.passed
         return float((each.sum() + self.passed * costs.sum()) / total) if total else float("nan")
 
     def costs(self, order: Sequence[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Cost of each logged tuple under an order: all filters up to and with the first that drops it."""
+        """Cost of each logged tuple under an order: all filters through the first that drops it."""
         each: NDArray[np.float64] = np.cumsum(costs[list(order)])[self._dropped_at(order)]
         return each
 
     def met(self, order: Sequence[int]) -> NDArray[np.int64]:
-        """How many of the logged tuples meet each filter under an order."""
+        """The number of logged tuples that meet each filter under an order."""
         dropped = np.bincount(self._dropped_at(order), minlength=len(order))
         met = np.zeros(len(order), np.int64)
         met[list(order)] = np.cumsum(dropped[::-1])[::-1]
         return met
 
     def after(self, visited: Collection[int]) -> tuple[int, NDArray[np.int64]]:
-        """How many sampled tuples pass all of these filters, and how many of those each filter drops."""
+        """The number of sampled tuples that pass all of these filters, and how many of those each filter drops."""
         left = self.bits[~self.bits[:, list(visited)].any(axis=1)] if visited else self.bits
         return len(left) + self.passed, left.sum(axis=0, dtype=np.int64)
 
