@@ -12,7 +12,7 @@ from thalweg.contract.visits import ROWS_IN, ROWS_OUT, Journey
 ByClass = dict[str, list[int]]
 """For each class of tuples: its rows, then the rows that came to each operator, then those that left it."""
 MOST_CLASSES = 64
-"""Classes that are counted one by one; a plan has a handful."""
+"""Size: classes that are counted one by one. A plan has a handful."""
 
 
 class ClassCounts:

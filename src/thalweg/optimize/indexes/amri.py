@@ -43,11 +43,13 @@ PAPER: dict[str, Any] = {
 }  # fmt: skip
 """The paper's choice (sections 9.1 and 9.6), by name `amri-paper`; the assessment is ours too."""
 DIFFERENT = 0.1
+"""Share of the requests with another access pattern than at the last selection that ends a stem's rest."""
 GROWN = 0.25
-"""Change of a stem's size, against the last selection, after which its layout is looked at again."""
+"""Change of a stem's size since the last selection that ends its rest."""
 AHEAD = 4
-"""Selections of each stem that can be saved up for."""
+"""Selections of each stem that the budget can save up for."""
 BUCKET_BYTES = 4
+"""Size: an entry of a directory."""
 
 
 @dataclass
@@ -176,8 +178,8 @@ class Amri:
         self._built[stem] = known.built
         old, new = self.layouts[stem], self._selected(stem, workload, known)
         before, after = self._cost(old, workload, known), self._cost(new, workload, known)
-        # What a stem began with was no choice: the first selected is adopted for any gain, and goes to all slices, as after
-        # the paper's training.
+        # Nobody chose the layout a stem begins with, so the first selection is adopted for any gain and moves all slices, as
+        # after the paper's training.
         first = stem not in self._chosen
         if new == old or (not first and after >= (1 - self.gain) * before):
             return None
@@ -191,7 +193,7 @@ class Amri:
         return change
 
     def _rests(self, stem: str, known: StemFacts, frequencies: Mapping[int, float]) -> bool:
-        """Whether all is still as it was at the last selection, and that was not too long ago."""
+        """Whether the last selection is recent, and nothing has changed since."""
         before = self._rows.get(stem, 0)
         if (
             self._rest[stem]
@@ -205,13 +207,13 @@ class Amri:
 
     @staticmethod
     def _differs(now: Mapping[int, float], before: Mapping[int, float]) -> bool:
-        """Whether a tenth of the requests or more have another access pattern than before."""
+        """Whether `DIFFERENT` or more of the requests have another access pattern than before."""
         return sum(abs(now.get(m, 0.0) - before.get(m, 0.0)) for m in {*now, *before}) >= 2 * DIFFERENT
 
     def _workload(self, stem: str, known: StemFacts, frequencies: Mapping[int, float], requests: int) -> Workload:
         arrivals = max(known.built - self._built[stem], 1)
         attributes = self.stems[stem]
-        # In one order whatever came first: layouts weighed for the same patterns are made once.
+        # Sorted, so that the same patterns find the same prepared layouts.
         insured = {m: frequencies[m] * (1 - self.insurance) for m in sorted(frequencies)}
         for k in range(attributes if self.insurance else 0):
             insured[1 << k] = insured.get(1 << k, 0.0) + self.insurance / attributes
@@ -336,5 +338,5 @@ class Amri:
         self._rows = dict(record["rows"])
         owed, self._credit = record["owed"]
         self._owed = list(owed)
-        # Those of the machine that began: a batch run again elsewhere decides alike.
+        # The prices of the first machine, so that a batch repeated elsewhere leads to the same decisions.
         self.prices = Prices.of(record["prices"])

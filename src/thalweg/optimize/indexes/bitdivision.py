@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from thalweg.errors import DefinitionError
 
 FRONTIER = 4096
-"""Undominated combinations up to which the division is exact."""
+"""Size: undominated combinations up to which the division is exact. Tests hold greedy close to exact."""
 
 
 @dataclass(frozen=True, slots=True)

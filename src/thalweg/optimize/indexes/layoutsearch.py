@@ -3,7 +3,7 @@
 Attributes that EPrune rules out get none, or the `floor` that each gets whatever was asked (ours). Exhaustive search
 looks at every way to give at most B bits to the rest, Σ C(N, k)·C(b - 1, k - 1) of them for each b, all in one array
 expression, and is exact. The climb adds, takes and moves one or two bits while that pays;
-`tests/optimize/test_layoutsearch.py` measures its gap against exhaustive.
+`tests/optimize/indexes/test_layoutsearch.py` measures its gap against exhaustive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from thalweg.errors import DefinitionError
 from thalweg.optimize.indexes.layoutcost import Grid, Workload
 
 EXHAUSTIVE = 20_000
-"""Layouts up to which all are looked at."""
+"""Size: layouts up to which all are weighed. Tests hold the climb within 1 % of exhaustive search."""
 
 
 @dataclass(frozen=True)
