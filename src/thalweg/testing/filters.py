@@ -1,8 +1,8 @@
 """Random filter cases: rows of every type predicates meet, predicates whose outcome is known, guards, and rusters.
 
-Invariant: what a drawn predicate says of a row follows from the row's values alone and is the same whether it is called
-row by row, on Arrow arrays or on pandas series; so a plain loop over rows knows the answer. As for joins, one generator
-serves a seed (thousands of cases are cheap) and Hypothesis (what it draws, it shrinks).
+Invariant: the verdict of a drawn predicate depends only on the row's values and is the same row by row, on Arrow arrays
+or on pandas series, so a plain loop over rows knows the answer. As for joins, one generator serves both seeds
+(thousands of cheap cases) and Hypothesis (which shrinks what it draws).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["pass", "drop", "null", "raise"]
 Shape = Literal["array", "chunked", "series", "objects", "nullable", "numpy", "list"]
-"""How a vectorised predicate hands its verdicts over."""
+"""How a vectorised predicate returns its verdicts."""
 
 SHAPES: dict[Kind, tuple[Shape, ...]] = {
     "row": ("array",),
@@ -58,7 +58,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 class Refused(ValueError):
-    """What a drawn predicate raises on the rows it raises on."""
+    """Raised by drawn predicates."""
 
 
 # --- predicates -------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Refused(ValueError):
 class DrawnPredicate:
     """A predicate decided by a hash of its values: below `raises` it raises, then come NULL, true and false.
 
-    Two predicates with the same salt and columns are correlated: what one passes, so does another that passes more.
+    Predicates with the same salt and columns are correlated: a row that passes one also passes any looser one.
 
     >>> p = DrawnPredicate("p", ("whole",), salt=1, passes=0.5)
     >>> [p.outcome(v) for v in (1, 2, 3, 4)]
@@ -133,7 +133,7 @@ def _handed_over(verdicts: list[bool | None], shape: Shape) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value as it is, whichever of Python, Arrow or pandas carried it.
+    """A plain value, whether Python, Arrow or pandas carried it.
 
     >>> plain(np.array([1.0, float("nan")])) == plain([1, None])
     True
@@ -168,7 +168,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Answer:
-    """What must come of a case: the rows that leave, or the error that surfaces, as (row, predicate)."""
+    """The expected outcome of a case: the rows that leave, or the error that surfaces, as (row, predicate)."""
 
     kept: tuple[int, ...]
     raised: tuple[int, int] | None
@@ -176,7 +176,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class FilterCase:
-    """Rows and predicates, as plain values: printed, a case is all that is needed to run it again."""
+    """Rows and predicates, as plain values: its printed form suffices to run a case again."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -201,7 +201,7 @@ class FilterCase:
         return [p.filter() for p in self.predicates]
 
     def outcome(self, row: int, predicate: int) -> Outcome:
-        """What a predicate says of a row, asked directly."""
+        """A predicate's verdict on a row, asked directly."""
         judge = self.predicates[predicate]
         return judge.outcome(*(self.rows[row][self.columns.index(c)] for c in judge.columns))
 
@@ -212,7 +212,7 @@ class FilterCase:
         for row in range(len(self.rows)):
             met: dict[int, Outcome] = {}
             for op in written:
-                # A predicate says nothing of a row for which one of its guards does not hold.
+                # A predicate has no verdict on a row that fails one of its guards.
                 if all(met.get(g) == "pass" for g in self.predicates[op].after):
                     met[op] = self.outcome(row, op)
             if any(o in ("drop", "null") for o in met.values()):
@@ -226,7 +226,7 @@ class FilterCase:
 
 
 def make_case(seed: int, *, rows: int = 24, predicates: int = 6, raising: bool = True) -> FilterCase:
-    """The case of a seed, with at most so many rows and predicates.
+    """The case of a seed, with limits on its rows and predicates.
 
     >>> make_case(7) == make_case(7)
     True
@@ -256,7 +256,7 @@ def pipelines(*, operators: int = 10, stems: bool = False) -> SearchStrategy[Pip
 
 def _case(chance: Chance, most_rows: int, most_predicates: int, raising: bool) -> FilterCase:
     columns = tuple(c for c in TYPES if chance.yes(0.3)) or ("whole",)
-    # Values repeat, so that predicates over one column agree on rows and errors come in groups.
+    # Values repeat, so predicates over one column agree on rows and errors come in groups.
     pools = [[_value(chance, TYPES[c]) for _ in range(chance.integer(1, 6))] for c in columns]
     count = chance.integer(0, most_rows)
     rows = tuple(tuple(chance.choice(pool) for pool in pools) for _ in range(count))
@@ -277,7 +277,7 @@ def _predicate(
         salt, over = akin.salt, akin.columns
     else:
         salt = chance.integer(0, 999)
-        # A predicate over no columns says one thing of all rows; rare, or it would decide most cases alone.
+        # A predicate over no columns has one verdict for all rows; keep it rare, or it would decide most cases.
         over = () if chance.yes(0.03) else tuple(chance.choice(columns) for _ in range(chance.integer(1, 3)))
     kind: Kind = chance.choice(("row", "row", "arrow", "arrow", "pandas")) if over else "row"
     passes = chance.choice((0.9, 0.5, 0.75, 0.25, 1.0))
@@ -333,7 +333,7 @@ def make_pipeline(chance: Chance, operators: int, *, stems: bool = False) -> Pip
 
 
 def _guards(chance: Chance, count: int, density: float) -> list[frozenset[int]]:
-    """Guards without a circle: an operator may only wait for those before it in a drawn order, not the written one."""
+    """Guards without a circle: an operator waits only for those before it in a random order, not the written one."""
     rank = shuffled(chance, range(count))
     return [
         frozenset(j for j in range(count) if rank[j] < rank[i] and density and chance.yes(density))
@@ -350,7 +350,7 @@ def make_route(chance: Chance, pipeline: Pipeline) -> Route:
 
 
 def make_rusters(chance: Chance, pipeline: Pipeline, rows: int) -> list[Ruster]:
-    """A batch cut at random, wilder than `chaos` cuts it: rows in any order, empty rusters, every purpose."""
+    """A batch cut at random, more wildly than `chaos` does: rows in any order, empty rusters, every purpose."""
     parts = chance.integer(1, 5)
     order = shuffled(chance, range(rows)) if chance.yes(0.5) else list(range(rows))
     cut: list[list[int]] = [[] for _ in range(parts)]

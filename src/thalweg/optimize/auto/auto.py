@@ -1,11 +1,11 @@
-"""`auto`: as written until something else is shown to pay; back to as written when it no longer does.
+"""`auto`: as written until another plan is shown to pay; back to as written when it no longer does.
 
-It weighs the written order, A-Greedy's, and routes by class of `cbr` and `mesh`. Invariant, the no-regret bound: one
-ledger (ledger.py) holds all work, what looking around cost and what decisions saved; where adapting can't pay, the price
-is a small share of the work. Nothing is spent where only one order is possible.
+It weighs the written order, A-Greedy's, and the routes by class of `cbr` and `mesh`. Invariant, the no-regret bound:
+one ledger (ledger.py) holds all work, the cost of profiling and the savings; if adapting can't pay, it costs a small
+share of the work. If only one order is possible, it costs nothing.
 
-How rows can be looked at decides the rest. Filters (sampled.py): a few rows of a batch are tried on all of them, so what
-each order would have cost those very rows is known. Joins (scouted.py): a few rows go ahead as scouts, are counted
+Filters and joins differ in how rows can be profiled. Filters (sampled.py): a few rows of a batch are tried on all of
+them, so the cost of each order on those rows is known. Joins (scouted.py): a few rows go ahead as scouts, are counted
 against other stems, and classes are measured beside one order before they come into force.
 """
 
@@ -27,7 +27,7 @@ from thalweg.plan import Reason, Route, Routes, Ruster
 from thalweg.profile.prices import RECORDED, Prices
 
 ROUNDS = 100
-"""Size: looks that may be paid in advance. A hundred profiled rows tell filters apart that differ by a fifth."""
+"""Size: looks that may be paid in advance. A hundred profiled rows separate filters that differ by a fifth."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Auto(SingleRoute):
         self.ledger = self.greedy.ledger
         self.lessons = Lessons(len(self.pipeline))
         self.classed = ""
-        """The contestant with classes that is in force, if one is."""
+        """The contestant whose classes are in force, if any."""
         self._contest: Contest | None = None
         self.way: Sampled | Scouted = Scouted(self) if self.greedy.costs.joins else Sampled(self)
         self.ledger.loan = ROUNDS * (self.prices.ask + self.prices.send)
@@ -66,7 +66,7 @@ class Auto(SingleRoute):
 
     @property
     def contest(self) -> Contest:
-        """Made when first asked for: many inputs never come to that."""
+        """Created on first use: many inputs never need it."""
         if self._contest is None:
             rows = self.greedy.scouting.pace.rows if self.greedy.costs.joins else 1000
             self._contest = Contest(self.pipeline, self.seed, self.greedy.costs, rows)
@@ -78,12 +78,12 @@ class Auto(SingleRoute):
         return self._contest is not None
 
     def end_contest(self) -> None:
-        """Leave classes alone; a later contest starts afresh."""
+        """Leave classes alone; a later contest starts over."""
         self._contest = None
         self.lessons.drop()
 
     def ahead(self, rows: int, sent: int) -> int:
-        """How many of the rows left go ahead as scouts."""
+        """The number of remaining rows to send as scouts."""
         return self.way.ahead(rows, sent)
 
     @property
@@ -134,7 +134,7 @@ class Auto(SingleRoute):
         }
 
     def prior(self) -> dict[str, Any]:
-        """What a new worker begins with: plan, costs, classes and the ledger; it samples afresh."""
+        """What a new worker begins with: plan, costs, classes and the ledger, but no samples."""
         contest = None if self._contest is None else self._contest.prior()
         return self.snapshot() | {"contest": contest, "lessons": [[], []]}
 

@@ -1,8 +1,8 @@
-"""A contest: would classes of tuples pay? `cbr` and `mesh` learn beside the route in force and are judged on new tuples.
+"""A contest: would classes of tuples pay? `cbr` and `mesh` learn in the background and are judged on new tuples.
 
-Invariant: a tuple is judged before it is learned from. Tuples that are tried on every operator are first priced on the
-routes that each contestant would have sent them along (test, then train), so nobody is judged on what it has seen; the
-prices are paired, and the price of more rusters and tests is added. The simplest that pays wins.
+Invariant: a tuple is judged before it is learned from. Tuples tried on every operator are first priced on the routes
+that each contestant would have chosen (test, then train), so no contestant is judged on tuples it has seen. Prices are
+paired and include the cost of more rusters and tests. The simplest contestant that pays wins.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CLASSED = ("cbr", "mesh")
 SINGLE = ("written", "agreedy")
 COLUMNS = {name: k for k, name in enumerate((*SINGLE, *CLASSED))}
 WINDOW = 200
-"""Size: newest rows whose prices are kept."""
+"""Size: newest rows whose prices we keep."""
 MOST_OVERHEAD = 0.25
-"""Share of a row's cost that two classes may add before anything is learned about them: they seldom save more."""
+"""Largest share of a row's cost that two classes may add: they seldom save more."""
 
 
 @dataclass(frozen=True)
 class Saving:
-    """Paired prices of tuples: what one plan saves against another per tuple, how sure that is, and what the other costs."""
+    """Paired prices of tuples: what one plan saves against another per tuple, its error, and the cost of the other."""
 
     mean: float
     error: float
@@ -49,12 +49,12 @@ class Saving:
 
 
 def overhead(more: int, rows: float, prices: Prices) -> float:
-    """Seconds per row that `more` further classes take, in batches of so many rows: to tell them apart and follow each."""
+    """Seconds per row of `more` further classes, in batches of `rows` rows: to tell them apart and follow each."""
     return prices.send * more / rows + prices.classify
 
 
 def conceivable(cost: float, rows: float, prices: Prices) -> bool:
-    """Whether two classes could pay at all where a row costs so many seconds."""
+    """Whether two classes could pay at all if a row costs `cost` seconds."""
     return overhead(1, rows, prices) < MOST_OVERHEAD * cost
 
 
@@ -63,7 +63,7 @@ class Contest:
 
     def __init__(self, pipeline: Pipeline, seed: int, costs: Rates, rows: float = 1000.0) -> None:
         self.costs = costs
-        self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows twenty tuples, and noise
+        self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows noise
         self.mesh = Mesh(pipeline, seed, sample=400, training=8, budget=150, beside=False)
         self.contestants: dict[str, Classed] = {"cbr": self.cbr, "mesh": self.mesh}
         self.mesh.attributes = self.cbr.attributes
@@ -71,7 +71,7 @@ class Contest:
             contestant.costs, contestant.costs_shared = costs, True
         self._prices: NDArray[np.float64] = np.zeros((0, len(COLUMNS)))
         self._valid = dict.fromkeys(CLASSED, 0)
-        """Newest prices of a contestant that are of its present classes."""
+        """A contestant's newest prices under its present classes."""
         self._batch_rows = rows
 
     def classes(self, name: str) -> int:
@@ -86,7 +86,7 @@ class Contest:
         now = self.mesh.prices()
         prices = np.empty((len(bits), len(COLUMNS)))
         prices[:, 0], prices[:, 1] = now.each(bits, written), now.each(bits, greedy)
-        # Where the more elaborate is in force, the simpler one has been weighed and found worse.
+        # If the more elaborate one is in force, the simpler one has already lost to it.
         judged = {"mesh": self.contestants["mesh"]} if follows == "mesh" else self.contestants
         prices[:, COLUMNS["cbr"]] = np.inf
         for name, contestant in judged.items():
@@ -114,7 +114,7 @@ class Contest:
         self._batch_rows += 0.1 * (rows - self._batch_rows)
 
     def saving(self, name: str, against: str) -> Saving:
-        """What a plan saves against another on the newest tuples, as many as are of its present classes."""
+        """What a plan saves against another on the newest tuples since its classes last changed."""
         count = min([len(self._prices), *(self._valid[n] for n in (name, against) if n in self._valid)])
         if not count:
             return Saving(0.0, 0.0, 0.0, 0)
@@ -124,7 +124,7 @@ class Contest:
         return Saving(float(difference.mean()), error, float(newest[:, COLUMNS[against]].mean()), count)
 
     def winner(self, against: str, least: int, errors: float, share: float) -> str | None:
-        """The simplest contestant with classes that clearly saves; a more elaborate one must clearly save against it."""
+        """The simplest contestant whose classes clearly save; a more elaborate one must clearly save against it."""
         best = against
         for name in CLASSED:
             if self.classes(name) > 1 and self.saving(name, best).sure(least, errors, share):
@@ -132,7 +132,7 @@ class Contest:
         return best if best != against else None
 
     def explain(self, name: str, plan: Routes) -> Explanation:
-        """As the contestant tells it; with the routes of the plan in force where those are not its newest."""
+        """The contestant's description, with the routes of the plan in force if those are not its newest."""
         policy = self.contestants[name]
         told = policy.explain()
         if dict(policy.plan.routes) == dict(plan.routes):
@@ -141,15 +141,15 @@ class Contest:
         return replace(told, routes=tuple(RouteView(label, equal, route) for label, route in plan.routes.items()))
 
     def keen(self, least: int) -> bool:
-        """Whether a contestant has classes that too few new tuples have judged."""
+        """Whether a contestant has classes that need more new tuples to judge them."""
         return any(self.classes(name) > 1 and self._valid[name] < least for name in CLASSED)
 
     def settled(self, least: int) -> bool:
-        """Whether the mesh was searched, and enough new tuples have judged what was found."""
+        """Whether the mesh was searched, and enough new tuples have judged the result."""
         return self.mesh.searched and not self.keen(least)
 
     def forget(self, follows: str = "") -> None:
-        """The stream changed: earlier prices and samples say nothing about now."""
+        """The stream changed: drop earlier prices and samples."""
         self._prices = self._prices[:0]
         self._valid = dict.fromkeys(CLASSED, 0)
         self.cbr.forget()
@@ -157,7 +157,7 @@ class Contest:
             self.mesh.forget()
 
     def drain(self) -> None:
-        """Decisions of those who only would have routed are nobody's events."""
+        """Drop the decisions of contestants that did not route: they are no events."""
         for contestant in self.contestants.values():
             contestant.drain()
 
@@ -169,7 +169,7 @@ class Contest:
         }  # fmt: skip
 
     def prior(self) -> dict[str, Any]:
-        """The classes found, without the samples they were found on: a new worker goes on with them and samples anew."""
+        """The classes found, without their samples: a new worker continues with them and samples again."""
         cbr, mesh = self.cbr.snapshot(), self.mesh.snapshot()
         learning, rates = cbr["learning"], self.cbr.learning.rates
         learning["counts"] = mesh["sampling"]["reservoir"] = None

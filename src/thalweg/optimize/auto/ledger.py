@@ -1,9 +1,9 @@
-"""The ledger: what may be spent on looking around, and what was. All in seconds.
+"""The ledger: what profiling may cost, and what it did cost. All in seconds.
 
 Invariant, the no-regret bound: looking for a better order and learning classes each cost at most `regret` of all work,
-plus a part of what decisions saved, plus a loan that pays for the first looks before there is work to take a share of.
-For orders it is never more than a tenth of the work done so far: a query over in a moment has nothing to learn for. Of
-what was saved only half counts for orders and a quarter for classes, because it is an estimate; a loss counts whole.
+plus part of what decisions saved, plus a loan for the first looks, before there is work to take a share of. The loan
+for orders never exceeds a tenth of the work so far: a very short query has nothing to learn for. Savings are estimates,
+so only half count for orders and a quarter for classes; losses count in full.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 EAGER = 0.1
-"""Share of the work done so far that a loan may be. Halved or doubled, the first order is found later or sooner."""
+"""Largest loan as a share of the work so far. Halved or doubled, the first order is found later or sooner."""
 
 
 @dataclass
 class Ledger:
-    """Work done, what looking around cost, and what was saved against the written order.
+    """Work done, the cost of profiling, and savings against the written order.
 
     >>> ledger = Ledger(regret=0.02, loan=1.0)
     >>> ledger.useful, ledger.saved = 100.0, 10.0
@@ -27,15 +27,15 @@ class Ledger:
     """
 
     regret: float = 0.01
-    """Share of all work that each of the two may take where nothing is saved."""
+    """Share of all work that each of the two may take if nothing is saved."""
     loan: float = 0.0
     """Seconds that may be spent before anything is earned."""
     useful: float = 0.0
-    """Seconds of work that had to be done."""
+    """Seconds of necessary work."""
     spent: float = 0.0
     """Seconds spent on looking for a better order."""
     saved: float = 0.0
-    """Estimated seconds that the routes in force saved against the written order; below 0 where they lost."""
+    """Estimated seconds that the routes in force saved against the written order; negative for a loss."""
     taught: float = 0.0
     """Seconds spent on learning classes."""
 
@@ -45,21 +45,21 @@ class Ledger:
 
     @property
     def earned(self) -> float:
-        """Seconds that may have been spent on orders so far, without any loan."""
+        """Seconds allowed for orders so far, without any loan."""
         return self.regret * self.work + min(self.saved, 0.5 * self.saved)
 
     @property
     def allowance(self) -> float:
-        """Seconds that may be spent on orders now."""
+        """Seconds allowed for orders now."""
         return self.balance(min(self.saved, 0.5 * self.saved), self.regret)
 
     def balance(self, saved: float, share: float) -> float:
-        """What may be spent on orders now if `saved` and a `share` of the work count."""
+        """Seconds allowed for orders now if `saved` and a `share` of the work count."""
         return share * self.work + min(self.loan, EAGER * self.work) + saved - self.spent
 
     @property
     def tuition(self) -> float:
-        """Seconds that may be spent on learning classes now."""
+        """Seconds allowed for learning classes now."""
         earned = 0.25 * max(self.saved, 0.0)
         return self.regret * self.work + self.loan + earned - self.taught
 

@@ -1,4 +1,4 @@
-"""Lessons: profiled rows with their content, kept until there are enough of them to teach classes from."""
+"""Lessons: profiled rows with their content, kept until there are enough to teach classes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from thalweg.optimize.classes.classed import Bits
 from thalweg.profile.content.attributes import Values
 
 LESSON = 48
-"""Size: rows that are taught at a time. Pricing a few rows takes nearly as long as pricing dozens."""
+"""Size: rows taught at a time. Pricing a few rows takes nearly as long as pricing dozens."""
 LEAST = 40
-"""Statistic: new rows that must have judged a plan before it can come into force."""
+"""Statistic: new rows that must judge a plan before it can come into force."""
 CONFIDENCE = 3.0
-"""Statistic: standard errors by which an estimated saving must be above nothing."""
+"""Statistic: standard errors by which an estimated saving must exceed zero."""
 
 
 class Lessons:
@@ -39,7 +39,7 @@ class Lessons:
         self._bits: Bits = np.zeros((0, self._operators), np.int8)
 
     def add(self, values: Values, bits: Bits) -> int:
-        """Keep more rows; those with other columns are of no more use. Returns how many there are."""
+        """Keep more rows; drops those with other columns. Returns the number kept."""
         if self._values.shape[1] == values.shape[1]:
             values, bits = np.concatenate([self._values, values]), np.concatenate([self._bits, bits])
         self._values, self._bits = values, bits
@@ -49,7 +49,7 @@ class Lessons:
         self._values, self._bits = self._values[-LESSON:], self._bits[-LESSON:]
 
     def take(self) -> tuple[Values, Bits]:
-        """All of them; none are left."""
+        """Take all rows."""
         taken = self._values, self._bits
         self.drop()
         return taken

@@ -1,9 +1,9 @@
-"""`auto` over filters: some rows of a batch are tried on every filter, so what each order would cost them is known.
+"""`auto` over filters: some rows of a batch are tried on every filter, so the cost of each order on them is known.
 
-The comparison is a paired one on the same rows, not a model. An order is followed only while sampled rows show it to cost
-less than the written one; where the ledger does not allow another look, only while the last look was clear and the sum of
-all is a gain. Routes by class learn from the same rows and are priced on each before they learn from it (contest.py);
-they come into force where they clearly save, the simplest first, and give way when they no longer do.
+The comparison is paired on the same rows, not a model. An order is followed only while sampled rows show that it costs
+less than the written one; if the ledger allows no further look, only while the last look was clear and the total is a
+gain. Routes by class learn from the same rows and are priced on each row before they learn from it (contest.py); they
+come into force if they clearly save, the simplest first, and give way when they no longer do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from thalweg.optimize.auto.auto import Auto
 
 STEPS = 12
-"""Size: policy calls that a lesson is worth, beside pricing solutions: each contestant looks, prices, counts and sorts."""
+"""Size: policy calls per lesson, besides pricing solutions: each contestant looks, prices, counts and sorts."""
 
 
 @dataclass
@@ -36,21 +36,21 @@ class State:
     """Plain JSON values."""
 
     adaptive: bool = False
-    """Whether another order than the written one, or classes, are in force."""
+    """Whether an order other than the written one, or classes, are in force."""
     unseen: int = 0
     """Rows on it since rows were last profiled."""
     followed: tuple[int, ...] = ()
-    """Its order then."""
+    """Its order at that time."""
     rate: float = 0.0
-    """Seconds per row that the classes in force are taken to save until they are judged again."""
+    """Assumed saving of the classes in force, in seconds per row, until they are judged again."""
     owed: float = 0.0
-    """Rows to profile that were due and not sent yet."""
+    """Rows due for profiling and not sent yet."""
     unlooked: float = 0.0
     """Seconds of work since the last look."""
     rows: float = 1000.0
-    """Rows of a batch, a moving average."""
+    """Moving average of rows per batch."""
     passing: int = 0
-    """Rows since sampling was last thought of."""
+    """Rows since we last considered sampling."""
     worth: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """What A-Greedy's order saves per row, the standard error of that, and what the written order costs."""
 
@@ -65,7 +65,7 @@ class Sampled:
         self.state = State(followed=auto.order)
         self._probe: tuple[Ruster, Batch] | None = None
         self.look = auto.prices.ask + auto.prices.send
-        """Seconds of one look: a ruster of profiled rows, and what is made of it."""
+        """Seconds of one look: a ruster of profiled rows, and evaluating it."""
 
     def ahead(self, rows: int, sent: int) -> int:
         return 0
@@ -85,7 +85,7 @@ class Sampled:
         state.passing += len(batch)
         state.rows += 0.1 * (len(batch) - state.rows)
         if state.unlooked and not auto.classed:
-            return [Ruster(None, auto.plan.route)]  # too little was done since the last look to pay for a thought
+            return [Ruster(None, auto.plan.route)]  # too little work since the last look to pay for a decision
         if auto.contested:
             auto.contest.batch(len(batch))
         if auto.classed:
@@ -106,7 +106,7 @@ class Sampled:
         return [Ruster(np.flatnonzero(~chosen), auto.plan.route), self._profile(batch, chosen)]
 
     def _route_classes(self, batch: Batch) -> list[Ruster]:
-        """Each class on its route; profiled are the rows that the mesh would, as far as the ledger allows."""
+        """Each class on its route; profiles the rows that the mesh wants, as far as the ledger allows."""
         auto, state = self.auto, self.state
         if auto.classed == "mesh":
             chosen = auto.contest.mesh.wish(batch)
@@ -134,7 +134,7 @@ class Sampled:
         return ruster
 
     def _affordable(self, more: float = 0.0) -> float:
-        """How many rows the ledger allows to profile now. What classes save until they are judged is an estimate too."""
+        """The number of rows the ledger allows to profile now. Savings of unjudged classes are estimates too."""
         share = self.auto.regret + (self.auto.regret if self.state.adaptive else more)
         saved = self._saved()
         allowance = self.ledger.balance(min(saved, 0.5 * saved), share)
@@ -148,7 +148,7 @@ class Sampled:
         return self.ledger.saved + self.state.unseen * self.state.rate
 
     def _dear(self) -> bool:
-        """Whether rows take long enough that rusters and thoughts of their own could pay."""
+        """Whether rows take long enough for extra rusters and decisions to pay."""
         return conceivable(self.ledger.useful / max(self.auto.tuples, 1), self.state.rows, self.auto.prices)
 
     # Observing
@@ -171,7 +171,7 @@ class Sampled:
         if any(e.kind == "change seen" for e in decisions):
             if auto.contested:
                 auto.contest.forget()
-            # A-Greedy's own order need not be in force.
+            # A-Greedy's own order may not be in force.
             auto._events += [replace(e, by=auto.name, version=auto.plan.version, change=None) for e in decisions[:1]]
         if decisions or any(j.passed is not None for j in visits.journeys):
             state.worth = self._saving()
@@ -197,7 +197,7 @@ class Sampled:
             and self._affordable(auto.regret) >= greedy.clump()
         ):
             self.state.adaptive = True
-            greedy.change.reset()  # on another order the same operators drop other shares
+            greedy.change.reset()  # drop shares differ between orders
             why = "saves {share:.0%} against as written on {rows} sampled rows"
             reason = Reason.of(why, share=saving / cost, rows=len(greedy.profile))
             auto.reorder(greedy.order, reason, kind="adopt", before=cost, after=cost - saving)
@@ -214,7 +214,7 @@ class Sampled:
         self.auto.reorder(written, why, kind="fall back", before=cost - saving, after=cost)
 
     def _climb(self) -> None:
-        """Bring classes into force where they clearly save against the order in force."""
+        """Bring classes into force if they clearly save against the order in force."""
         auto = self.auto
         against = auto.classed or ("agreedy" if self.state.adaptive else "written")
         name = auto.contest.winner(against, LEAST, CONFIDENCE, auto.worthwhile)
@@ -241,13 +241,13 @@ class Sampled:
         self.state.rate = max(saving.mean - saving.error, 0.0)
 
     def _observe_classes(self, visits: Visits) -> None:
-        """Follow the classes in force, and give way to a simpler plan where that costs no more."""
+        """Follow the classes in force, and give way to a simpler plan if that costs no more."""
         auto, contest = self.auto, self.auto.contest
         policy = contest.contestants[auto.classed]
         hidden = tuple(
             j if j.ruster.purpose != "work" else replace(j, ruster=replace(j.ruster, purpose="explore"))
             for j in visits.journeys
-        )  # routes differ by class, so A-Greedy must not take shares on them for those of one order
+        )  # routes differ by class: their shares must not reach A-Greedy as those of one order
         self.greedy.observe(replace(visits, journeys=hidden))
         self._enter(visits)
         policy.observe(visits)
@@ -291,8 +291,8 @@ class Sampled:
     # Learning
 
     def _learn_classes(self, visits: Visits) -> bool:
-        """Collect profiled rows with their content, and let the contestants have them, some dozens at a time; whether
-        they were judged."""
+        """Collect profiled rows with their content, and teach them to the contestants, some dozens at a time; returns
+        whether they were judged."""
         if self._probe is None:
             return False
         auto, lessons, contest = self.auto, self.auto.lessons, self.auto.contest
@@ -320,14 +320,14 @@ class Sampled:
         return True
 
     def _clear(self) -> bool:
-        """Whether the order in force can do unwatched for a while: since the last change it was seen to save, and so far
-        it did."""
+        """Whether the order in force can go unwatched for a while: since the last change it was seen to save, and so
+        far it did."""
         saving, error, _ = self.state.worth
         sure = len(self.greedy.profile) >= LEAST and saving > CONFIDENCE * error
         return sure and self.ledger.balance(self.ledger.saved, self.auto.regret) > 0.0
 
     def _worth_a_look(self, visits: Visits) -> bool:
-        """Whether enough was done since the last look to pay for another, or rows were profiled."""
+        """Whether the work since the last look pays for another, or rows were profiled."""
         seconds, state = visits.seconds, self.state
         state.unlooked += seconds
         often = self.auto.prices.ask / self.auto.regret
@@ -340,7 +340,7 @@ class Sampled:
         return True
 
     def _enter(self, visits: Visits) -> None:
-        """Enter what was useful, and what profiling took beyond it: tries after a drop, and the look itself."""
+        """Book useful work, and the extra cost of profiling: tries after a drop, and the look itself."""
         costs = self.greedy.costs.per_row
         for journey in visits.journeys:
             seconds = sum(v.seconds + v.extra_seconds for v in journey.visits)
@@ -352,13 +352,13 @@ class Sampled:
             self.ledger.spend(seconds - useful)
 
     def _book(self, visits: Visits) -> None:
-        """Enter what the route in force saved against the written one, or lost, since rows were last profiled."""
+        """Book what the route in force saved or lost against the written one since rows were last profiled."""
         state = self.state
         if state.adaptive:
             state.followed = self.auto.order
             state.unseen += visits.rows
         if not state.unseen or self.auto.classed:
-            return  # what classes save is known when their prices are
+            return  # the saving of classes is booked when they are priced
         written, costs = list(self.auto.pipeline.written), self.greedy.costs.per_row
         gains = []
         for journey in visits.journeys:
@@ -370,7 +370,7 @@ class Sampled:
             state.unseen = 0
 
     def _saving(self) -> tuple[float, float, float]:
-        """Per row: what A-Greedy's order saves against the written one, its standard error, the written order's cost."""
+        """Per row: the saving of A-Greedy's order, its standard error, and the cost of the written order."""
         profile, costs = self.greedy.profile, self.greedy.costs.per_row
         if not len(profile):
             return 0.0, 0.0, 0.0
@@ -416,10 +416,10 @@ class Sampled:
 
 
 def _doubt(changes: NDArray[np.float64], unsure: NDArray[np.float64]) -> float:
-    """How many standard errors of the costs it takes to turn a saving round, as one part of it.
+    """The number of standard errors of the costs that would reverse a saving.
 
-    `changes` are seconds saved (or, below nothing, spent) at each operator. Costs are unsure by factors: what is saved
-    and what is spent more are weighed as a ratio.
+    `changes` are seconds saved (negative: spent) at each operator. Errors of costs are factors, so we compare savings
+    and extra costs as a ratio.
     """
     more, less = changes > 0, changes < 0
     gain, loss = changes[more].sum(), -changes[less].sum()
@@ -432,7 +432,7 @@ def _doubt(changes: NDArray[np.float64], unsure: NDArray[np.float64]) -> float:
 
 
 def _cost(drops: NDArray[np.bool_], order: list[int], costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cost of each row under an order: all filters up to and with the first that drops it, or all."""
+    """Cost of each row under an order: all filters through the first that drops it, or all."""
     placed = drops[:, order]
     first = np.where(placed.any(axis=1), placed.argmax(axis=1), len(order) - 1)
     return np.cumsum(costs[order])[first]

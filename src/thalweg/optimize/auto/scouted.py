@@ -1,13 +1,12 @@
-"""`auto` over joins: as written until scouts show a cheaper order; routes by class where they are measured to pay more.
+"""`auto` over joins: as written until scouts show a cheaper order; routes by class if they are measured to save more.
 
-A-Greedy keeps the single order. The rows that it sends ahead as scouts are counted against every stem that may come
-first, so they also tell `cbr` and `mesh` what content says about matches (contest.py: priced first, then learned from).
-Invariant: classes come into force only if they were estimated to cost clearly less than the single order, on new rows,
-and then measured to: half of the rows of the same batches went by class and half did not. In force, some batches are
-split again, and classes that no longer cost less give way; so do they when a ruster is called back. A quick look
-(screen.py) comes first: where no attribute tells anything, nothing is searched, nor where rows are so cheap that classes
-can't pay. Prices multiply the matches of a row with each stem alone; where stems are also linked with each other, that is
-far from what the scouts took, and classes are left alone.
+A-Greedy keeps the single order. Its scouts are counted against every stem that may come first, so they also tell `cbr`
+and `mesh` how content relates to matches (contest.py: priced first, then learned from). Invariant: classes come into
+force only if new rows estimate them clearly cheaper than the single order and a trial confirms it: half of the rows of
+the same batches go by class, half do not. In force, some batches are split again, and classes give way when they no
+longer cost less or a ruster is called back. A quick screen (screen.py) comes first: we search nothing if no attribute
+shows a signal or rows are too cheap for classes to pay. Prices multiply a row's matches with each stem alone; if stems
+are also linked with each other, that is far from the scouts' work, and classes are left alone.
 """
 
 from __future__ import annotations
@@ -35,23 +34,23 @@ if TYPE_CHECKING:
     from thalweg.optimize.auto.auto import Auto
 
 FIRST = 112
-"""Statistic: scouts that are screened for attributes that tell anything."""
+"""Statistic: scouts to screen for informative attributes."""
 ROUNDS = 6
-"""Size: rounds of scouts sent for the sake of classes before these are put off."""
+"""Size: rounds of scouts sent for classes before we postpone them."""
 STEPS = 12
-"""Size: policy calls that a lesson is worth, searches included: each contestant looks, prices, counts and sorts."""
+"""Size: policy calls per lesson, including searches: each contestant looks, prices, counts and sorts."""
 TRIAL = 400
-"""Statistic: rows by class and as many on one order that decide."""
+"""Statistic: rows by class, and the same number on one order, that decide a trial."""
 CHECK = 16
-"""Size: one batch in so many is split again, to see whether classes still pay."""
+"""Size: with classes in force, every CHECK-th batch is split again, to see whether they still pay."""
 CONTROL = 0.125
-"""Size: share of its rows that takes the single order then."""
+"""Size: share of the rows of such a batch that takes the single order."""
 ONE = "one order"
 
 
 @dataclass
 class Side:
-    """Rows on one side of a trial, and the seconds they took."""
+    """Rows on one side of a trial, and their seconds."""
 
     tuples: float = 0.0
     seconds: float = 0.0
@@ -69,23 +68,23 @@ class State:
     """Plain JSON values."""
 
     trial: str = ""
-    """The contestant that is being measured."""
+    """The contestant on trial."""
     one: Side = field(default_factory=Side)
     classes: Side = field(default_factory=Side)
     off: float = 0.0
-    """Mean logarithm of what prices say the scouts should take over what they took."""
+    """Mean logarithm of the scouts' predicted over actual work."""
     judged: int = 0
     batches: int = 0
     promising: bool = False
-    """Whether content was seen to tell something about matches."""
+    """Whether content was seen to say something about matches."""
     rounds: int = 0
-    """Rounds of scouts sent for the sake of classes."""
+    """Rounds of scouts sent for classes."""
     extra: float = 0.0
-    """Share of the scouts under way that A-Greedy did not want."""
+    """Share of the scouts under way beyond what A-Greedy requested."""
     until: float = 0.0
-    """Seconds of work before which content is not looked at."""
+    """Seconds of work before we look at content again."""
     vain: int = 0
-    """Looks in a row that showed nothing."""
+    """Consecutive looks that showed nothing."""
 
 
 class Scouted:
@@ -95,7 +94,7 @@ class Scouted:
         self.auto, self.greedy, self.ledger = auto, auto.greedy, auto.ledger
         self.state = State()
         self._content = len(auto.pipeline.eligible(())) > 1
-        """Whether a row alone can be tried on more than one operator: only then can its content choose."""
+        """Whether a single row can start with more than one operator: only then can its content choose."""
         self._probe: tuple[Ruster, Batch] | None = None
 
     def snapshot(self) -> dict[str, Any]:
@@ -112,11 +111,11 @@ class Scouted:
         return 0 if self.auto.classed or self.state.trial or self.state.promising else self.greedy.rest
 
     def ahead(self, rows: int, sent: int) -> int:
-        """How many of the rows left go ahead as scouts: those that A-Greedy wants, and some to learn classes from."""
+        """The number of remaining rows to send as scouts: those A-Greedy wants, and some to learn classes from."""
         wanted, state = self.greedy.ahead(rows, sent), self.state
         state.extra = 0.0
         if sent or not self.awake or state.trial or self.greedy.scouting.pace.alarmed:
-            return wanted  # while the data changes, A-Greedy is not to be kept from what it wants to know
+            return wanted  # while the data changes, A-Greedy must get the scouts it wants
         self.auto.contest.batch(rows)
         if not state.promising:
             return self._more(wanted, FIRST) if 0 < wanted < FIRST and rows >= 4 * FIRST else wanted
@@ -135,8 +134,8 @@ class Scouted:
 
     @property
     def awake(self) -> bool:
-        """Whether content is looked at now: not soon after it told nothing, nor where rows are so cheap that it can't pay,
-        nor beyond what that may cost."""
+        """Whether to look at content now: not soon after it showed nothing, nor if rows are so cheap that it can't pay,
+        nor beyond its budget."""
         if self.auto.classed:
             return True
         if not self._content or self.ledger.useful < self.state.until or self.ledger.tuition <= 0.0:
@@ -145,7 +144,7 @@ class Scouted:
         return conceivable(pace.now, pace.rows, self.auto.prices)
 
     def _curious(self) -> bool:
-        """Whether more scouts would tell something about classes now."""
+        """Whether more scouts would help judge classes now."""
         if self.auto.classed:
             return self.auto.classed == "mesh" and self.auto.contest.mesh.wanting
         return not self.auto.contest.mesh.searched or self.auto.contest.keen(LEAST)
@@ -180,7 +179,7 @@ class Scouted:
         return rusters
 
     def _limit(self) -> float | None:
-        """Work per row at which a class is called back: several times what the single order should take a row."""
+        """Work per row at which a class is called back: several times the expected work on the single order."""
         expected = self.greedy.estimate()
         return None if expected is None else beyond_doubt() * (expected / self.greedy.costs.unit + 1.0)
 
@@ -213,7 +212,7 @@ class Scouted:
             self._learn(visits)
 
     def _follow_greedy(self) -> None:
-        """A-Greedy's decisions are ours where no classes are in force."""
+        """Adopt A-Greedy's decisions if no classes are in force."""
         auto = self.auto
         for event in self.greedy.drain():
             if not auto.classed:
@@ -255,7 +254,7 @@ class Scouted:
         self.state.one, self.state.classes = Side(), Side()
 
     def decide_trial(self) -> None:
-        """Adopt the classes on trial, or note that they lost, once enough rows have been measured on both sides."""
+        """Adopt the classes on trial, or record that they lost, once both sides have enough rows."""
         auto, state = self.auto, self.state
         before, after = state.one, state.classes
         if min(before.tuples, after.tuples) < TRIAL:
@@ -265,7 +264,7 @@ class Scouted:
         cost = after.mean + auto.contest.overhead(name)
         if auto.contest.classes(name) > 1 and cost < (1 - auto.worthwhile) * before.mean:
             auto.classed = name
-            why = "{name}: {classes} classes take {less:.0%} less work than one order, measured on {rows} rows beside as many"
+            why = "{name}: {classes} classes take {less:.0%} less work than one order, measured on {rows} rows of each"
             facts: dict[str, Fact] = {
                 "name": name,
                 "classes": auto.contest.classes(name),
@@ -279,7 +278,7 @@ class Scouted:
         self._put_off()
 
     def _check(self) -> None:
-        """Do classes still cost less? Older halves count half."""
+        """Check whether classes still cost less. Older halves count half."""
         before, after = self.state.one, self.state.classes
         if min(before.tuples, after.tuples) < TRIAL / 4:
             return
@@ -291,8 +290,8 @@ class Scouted:
         after.halve()
 
     def _put_off(self, searched: bool = True) -> None:
-        """Leave classes alone until the work done since could pay for another search, or for another look; each look that
-        shows nothing is paid twice over."""
+        """Leave classes alone until the work done since could pay for another search or look; each look that shows
+        nothing doubles the wait."""
         state, prices = self.state, self.auto.prices
         price = prices.ask * STEPS if searched else prices.ask
         state.until = self.ledger.useful + price / self.ledger.regret * 2.0**state.vain
@@ -313,7 +312,8 @@ class Scouted:
     # Learning
 
     def _learn(self, visits: Visits) -> None:
-        """Price scouts on everybody's routes, let the contestants learn from them, and try the one that would pay."""
+        """Price scouts on every contestant's routes, let the contestants learn from them, and try one that would
+        pay."""
         assert self._probe is not None
         auto, state, contest = self.auto, self.state, self.auto.contest
         ruster, sample = self._probe
@@ -346,14 +346,14 @@ class Scouted:
         self._try()
 
     def _judge_prices(self, journey: Journey, bits: Bits) -> None:
-        """How far prices are from the work that the scouts took on their way."""
+        """How far prices are from the scouts' actual work."""
         told = float(self.auto.contest.mesh.prices().each(bits, journey.ruster.route).sum())
         took, state = self.greedy.costs.spent(journey), self.state
         if told > 0 and took > 0:
             state.off += (log(told / took) - state.off) * (0.3 if state.judged else 1.0)
 
     def _try(self) -> None:
-        """Measure the simplest contestant that is estimated to save clearly."""
+        """Start a trial of the simplest contestant with a clear estimated saving."""
         auto, contest = self.auto, self.auto.contest
         against = auto.classed or ("agreedy" if self.greedy.order != auto.pipeline.written.operators else "written")
         name = contest.winner(against, LEAST, CONFIDENCE, auto.worthwhile)

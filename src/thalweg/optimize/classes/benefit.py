@@ -1,7 +1,7 @@
 """The benefit test: does measured work fall when a classifier attribute is used? (CBR 4.1)
 
-The paper measures the eddy's rate before and after. Here half of the rows of the same batches travel with the attribute
-and half without, so that a drift can't pass for a benefit; work is calls times measured cost.
+The paper measures the eddy's rate before and after. Here half of the rows of each batch travel with the attribute and
+half without, so drift can't look like a benefit; work is calls times measured cost.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Arm:
-    """Tuples of one side, and what they cost."""
+    """Tuples of one side, and their cost."""
 
     tuples: float = 0.0
     cost: float = 0.0
     squares: float = 0.0
 
     def add(self, begun: Floats, came: Floats, orders: NDArray[np.int64], costs: Floats) -> None:
-        """Rows of each route, and how many of them came to each operator on it. With several matches a row costs more
-        than it is counted for here: on both sides alike."""
+        """Rows of each route, and how many reached each of its operators. With several matches a row costs more than it
+        counts for here, on both sides alike."""
         placed = np.take_along_axis(came, orders, axis=1)
         spent = np.cumsum(costs[orders], axis=1)
         following = np.concatenate([placed[:, 1:], np.zeros((len(placed), 1))], axis=1)
@@ -51,15 +51,15 @@ class Trial:
     """Attributes on trial: those of one operator, or of several that were profiled in the same batch."""
 
     chosen: dict[int, tuple[int, str]]
-    """For each operator its attribute, and what that tells beyond chance."""
+    """For each operator its attribute, and how much it tells beyond chance."""
     table: ClassTable
     """The classes with the attributes in use."""
     without: Arm = field(default_factory=Arm)
     under: Arm = field(default_factory=Arm)
 
     def verdict(self, sample: int, evidence: float) -> bool | None:
-        """Whether work falls; None while that is not clear. Each side takes in at least two samples of R tuples, and the
-        test ends after ten."""
+        """Whether work falls; None while unclear. Each side needs at least two samples of R tuples, and the test ends
+        after ten."""
         fewer = min(self.without.tuples, self.under.tuples)
         if fewer < 2 * sample:
             return None

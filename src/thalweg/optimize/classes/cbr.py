@@ -1,21 +1,21 @@
-"""`cbr`: content-based routing, Content-Learns (Bizarro, Babu, DeWitt, Widom: sections 3-5). This file is the routing step.
+"""`cbr`: content-based routing, Content-Learns (Bizarro, Babu, DeWitt, Widom: sections 3-5). Here: the routing step.
 
-Invariant: operator ℓ is ranked by the pass rate S[ℓ, i] of its classifier attribute's partition i where it has one in
-use, else by its overall rate W[ℓ]; while ℓ is profiled, its attribute is not used. All rows of a batch travel as one ruster
+Invariant: operator ℓ is ranked by the pass rate S[ℓ, i] of partition i of its classifier attribute if it has one, else
+by its overall rate W[ℓ]; while ℓ is profiled, its attribute is not used. All rows of a batch travel as one ruster
 with a route for each class.
 
 How this differs from the paper:
 - Operators are ranked by drop rate per cost; the paper takes costs as equal.
-- R tuples are steered to an operator at once, as soon as P of the tuples since the last sample are that many; in a large
-  batch to several operators, whose attributes are then tried out together. While rounds confirm the attributes, samples
-  become rarer, as far as they would cost more than they could be worth.
+- R tuples are steered to an operator together, once a share P of the tuples since the last sample reaches R; in a large
+  batch, to several operators, whose attributes are then tested together. While rounds confirm the attributes, samples
+  become rarer if they cost more than they could be worth.
 - An attribute that a new sample confirms comes back into use without another benefit test.
-- Whether an attribute stands out is a matter of standard errors (learning.py), and work with and without it is compared on
-  the same batches (benefit.py).
-- For joins (4.5) rates are rows out per row in. Where a row had several matches, the share of the variance of the rows that
-  lies between partitions stands in place of the gain ratio.
-- Beyond the paper: `pairs` lets two attributes together be a classifier, and `consider` learns from tuples that somebody
-  else tried on all operators.
+- Standard errors decide whether an attribute stands out (learning.py); work with and without it is compared on the same
+  batches (benefit.py).
+- For joins (4.5) rates are rows out per row in. If a row had several matches, the share of the variance of the rows
+  between partitions replaces the gain ratio.
+- Beyond the paper: `pairs` lets two attributes together be a classifier, and `consider` learns from tuples that another
+  policy tried on all operators.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from thalweg.profile.prices import RECORDED
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Rows of the batch under way that were steered: to which operators, and what they hold."""
+    """Steered rows of the current batch: their operators, and their content."""
 
     probes: dict[int, Ruster]
     rows: NDArray[np.int64]
@@ -76,7 +76,7 @@ class CBR(Classed):
     pairs: bool = False
     """Whether two attributes together may tell what an operator passes."""
     benefit: bool = True
-    """Whether an attribute must pass the benefit test; False where somebody else weighs what comes of it."""
+    """Whether an attribute must pass the benefit test; False if the caller judges the result."""
     name = "cbr"
 
     def __post_init__(self) -> None:
@@ -86,15 +86,15 @@ class CBR(Classed):
             self.pipeline, self.content, self.sample, self.alpha, self.evidence, self.worthwhile, self.benefit
         )
         self._since = 0
-        """Tuples since some were last steered."""
+        """Tuples since the last ones were steered."""
         self._spent = 0.0
-        """Seconds that the work of a tuple took lately."""
+        """Recent seconds of work per tuple."""
         self._batch_rows = 1
         self._asked = False
-        """Whether the batch that comes to be observed was routed here; else it was assigned while this policy rested."""
+        """Whether this policy routed the batch to be observed; else it was assigned while the policy rested."""
         self._sides = Sides()
         self._parts: dict[str, Parts] = {}
-        """Partitions of the batch under way, by side, where they show new classes."""
+        """Partitions of the current batch by side, if they show new classes."""
         self._sample: _Sample | None = None
 
     @property
@@ -134,15 +134,15 @@ class CBR(Classed):
         return {op: mine for op, mine in rows.items() if len(mine)}
 
     def _between(self) -> float:
-        """Tuples between two samples of R. P of them are steered until a round of samples has confirmed the attributes; then
-        every further one halves the pace, until a sample costs no more than a worthwhile share of the work between."""
+        """Tuples between two samples of R. A share P is steered until a round of samples has confirmed the attributes;
+        each further round halves the pace, until a sample costs no more than a worthwhile share of the work between."""
         paced, rounds = self.sample / self.p, max(self.learning.calm - len(self.pipeline), 0)
         affordable = (RECORDED.ask + RECORDED.send) / max(self.worthwhile * self._spent, RECORDED.hash)
         return max(paced, min(paced * (1 << min(rounds, 32)), affordable))
 
     def _work(self, batch: Batch, rows: NDArray[np.int64] | None, profiled: tuple[int, ...] = ()) -> Ruster:
-        """The rows on the routes of their classes; in a benefit test half of them with the attributes on trial. While R
-        tuples are steered to an operator, which is R / P of them, the others do without its attribute (4.1)."""
+        """The rows on the routes of their classes; in a benefit test, half of them with the attributes on trial. While
+        an operator is profiled, which takes R / P tuples, the other rows do without its attribute (4.1)."""
         trial, table = self.learning.trial, self.table
         ids = self._classes(batch, table, "table")
         if trial is not None:
@@ -161,7 +161,7 @@ class CBR(Classed):
         return self._sides.ruster("paused", rows, ids)
 
     def _classes(self, batch: Batch, table: ClassTable, side: str = "") -> NDArray[np.int32]:
-        """The class of each row; where a side is named, classes that are new there are kept in mind."""
+        """The class of each row; if a side is named, remember the classes that are new there."""
         if not table.used or not self.attributes.known(batch.data):
             return np.full(len(batch), len(table), np.int32)
         classes = self.content.places_of(batch.data, table.used, table.known)
@@ -170,7 +170,7 @@ class CBR(Classed):
         return classes
 
     def _side(self, side: str) -> Sides:
-        """The routes in force with one more side among them."""
+        """The routes in force plus one more side."""
         if side not in self._sides:
             if side == "both":
                 self._side("table")
@@ -178,7 +178,7 @@ class CBR(Classed):
             else:
                 trial = self.learning.trial
                 table = trial.table if side == "trial" and trial else self.table
-                # Where there are no classes, all rows take the plan's route.
+                # Without classes, all rows take the plan's route.
                 last = self.plan.route.operators if table is self.table and not table.used else self.learning.single
                 self._sides.put(side, table.orders.tolist(), last, self.plan.routes)
         return self._sides
@@ -199,7 +199,7 @@ class CBR(Classed):
 
     @property
     def rest(self) -> int:
-        """Batches until the next sample is due; averages over `memory` rows learn little from hearing more often."""
+        """Batches until the next sample; averages over `memory` rows learn little from more frequent calls."""
         learning = self.learning
         if not self.choice or learning.trial is not None or not len(self.attributes):
             return 0
@@ -234,7 +234,7 @@ class CBR(Classed):
         self._settle(before)
 
     def _follow(self, each: Met) -> None:
-        """S from what each class met (the run-time update of 4.1), and the two sides of a benefit test."""
+        """Update S from the outcome of each class (the run-time update of 4.1), and the two sides of a benefit test."""
         side, rates, trial = self._sides.name(each.ruster.routes), self.learning.rates, self.learning.trial
         if side is None or each.ruster.purpose != "work":
             return
@@ -251,8 +251,8 @@ class CBR(Classed):
                 arm.add(each.begun[mine], each.came[mine], orders[mine], self.per_row)
 
     def _study(self, visits: Visits) -> Values | None:
-        """Learn from tuples that were steered to operators, each from what its own operator made of it: others met only what
-        that one passed. Returns their content."""
+        """Learn from steered tuples, each from the outcome at its own operator: others met only what that one passed.
+        Returns their content."""
         sample = self._sample
         values = None if sample is None else self.look(sample.batch)
         if sample is None or values is None:
@@ -266,7 +266,7 @@ class CBR(Classed):
         return values
 
     def consider(self, values: Values, bits: Bits) -> None:
-        """Learn from tuples tried on all operators and decide at once: for a policy that only would route."""
+        """Learn from tuples tried on all operators and decide at once, for a policy that does not route."""
         learning, before = self.learning, (self.table, self.learning.trial)
         self.refresh()
         tried, passed = (bits != UNTRIED).sum(axis=0), np.maximum(bits, 0).sum(axis=0)
@@ -277,11 +277,11 @@ class CBR(Classed):
         self._settle(before)
 
     def forget(self) -> None:
-        """Samples from before a change say nothing about now."""
+        """Drop samples from before a change."""
         self.learning.counts.forget()
 
     def _settle(self, before: tuple[ClassTable, Trial | None]) -> None:
-        """Order all classes by what is known now, bring that in force, and say what was decided."""
+        """Order all classes by current rates, bring that into force, and record the decision."""
         learning, costs, table = self.learning, self.per_row, self.table
         for why in learning.notes:
             self.note("classifier", why)

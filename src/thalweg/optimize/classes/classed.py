@@ -1,6 +1,6 @@
 """Base of the policies with classes of tuples: content-based routing and query mesh.
 
-Invariant: every row of a batch is in one ruster, whatever the content; a row whose class is not known takes the first
+Invariant: every row of a batch is in one ruster, whatever the content; a row of an unknown class takes the first
 route of the plan. The plan is a class label for each route in force, so a reader of the plan sees the classes.
 """
 
@@ -40,7 +40,7 @@ class Classed:
         self.costs = Rates(self.pipeline)
         self.attributes = Attributes()
         self.costs_shared = False
-        """Whether somebody else keeps the costs up to date."""
+        """Whether another object updates the costs."""
         self._random = np.random.default_rng([self.seed, len(self.pipeline)])
         self._per_row: NDArray[np.float64] | None = None
         self._events: list[Event] = []
@@ -52,14 +52,14 @@ class Classed:
         self.choice = any(len(self.pipeline.eligible(written[:k])) > 1 for k in range(len(written)))
         """Whether there is anything to choose: more than one allowed order."""
 
-    # What subclasses give
+    # For subclasses to define
 
     def assign(self, batch: Batch) -> list[Ruster]:
         """The rows of a batch by class, on the routes in force; pure."""
         raise NotImplementedError
 
     def work(self, batch: Batch, rest: NDArray[np.bool_] | None) -> list[Ruster]:
-        """Rusters for the rows that are left when others were taken out; for a policy that samples by itself."""
+        """Rusters for the rows not yet taken out; for a policy that samples by itself."""
         raise NotImplementedError
 
     def foretell(self, values: Values) -> Ruster:
@@ -67,13 +67,13 @@ class Classed:
         raise NotImplementedError
 
     def look(self, sample: Batch) -> Values | None:
-        """The content of sampled tuples; None where it is not the content that was learned."""
+        """The content of sampled tuples; None if it differs from what was learned."""
         if len(self.attributes) and not self.attributes.known(sample.data):
             return None
         return self.attributes.look(sample.data)
 
     def observe(self, visits: Visits) -> None:
-        """Learn from what came of the batch; maybe change the plan."""
+        """Learn from the outcome of the batch; maybe change the plan."""
         raise NotImplementedError
 
     def estimate(self, label: str) -> float | None:
@@ -89,21 +89,21 @@ class Classed:
             return ""
         return "\n".join(f"{label}: {route.named(self.pipeline.names)}" for label, route in self.plan.routes.items())
 
-    # What they share
+    # Shared
 
     def prices(self) -> Prices:
-        """What tuples cost on an order, as of now."""
+        """Current costs of tuples on an order."""
         return Prices(self.costs.lookup, self.costs.examined, self.costs.fanout)
 
     @property
     def per_row(self) -> NDArray[np.float64]:
-        """Seconds per row and operator as of the last telling."""
+        """Seconds per row and operator at the last observation."""
         if self._per_row is None:
             self._per_row = self.costs.per_row.copy()
         return self._per_row
 
     def refresh(self) -> None:
-        """Costs may have changed."""
+        """Recompute costs on next use."""
         self._per_row = None
 
     def tally(self, visits: Visits) -> None:
@@ -129,7 +129,7 @@ class Classed:
         self, routes: Mapping[str, Route], why: str, *, kind: str = "reorder",
         before: float | None = None, after: float | None = None,
     ) -> bool:  # fmt: skip
-        """Bring routes in force and record why; nothing happens where they are in force already."""
+        """Bring routes into force and record why; no effect if they are in force already."""
         if dict(routes) == dict(self.plan.routes):
             return False
         names, was = self.pipeline.names, self.plan
@@ -144,13 +144,13 @@ class Classed:
         self._events.append(Event(self.name, kind, self.plan.version, self.tuples, Reason.of(why)))
 
     def shares(self) -> dict[str, float]:
-        """Share of the tuples of each class; even where none was met yet."""
+        """Share of the tuples of each class; equal before any tuple."""
         known = {label: self._shares.get(label, 0.0) for label in self.plan.routes}
         whole = sum(known.values())
         return {label: n / whole if whole else 1 / len(known) for label, n in known.items()}
 
     def pending(self) -> list[Event]:
-        """Decisions not drained yet."""
+        """Undrained decisions."""
         return list(self._events)
 
     def drain(self) -> list[Event]:
@@ -197,7 +197,7 @@ class Classed:
                 f"the order {record['routes'][0][1]} is not one of the {len(self.pipeline)} operators of '{self.pipeline.stream}'",
                 hint="it was learned by another query",
             )
-        # Guards may have been added since: what was learned must never bring in a route that is not allowed.
+        # Guards may have been added since: a restored route must still be allowed.
         routes = {label: self.allowed(order) for label, order in record["routes"]}
         self.plan = Routes(int(record["version"]), routes)
         self.tuples = int(record["tuples"])
@@ -214,7 +214,7 @@ class Classed:
 
 
 def outcomes(journey: Journey) -> Bits:
-    """What every operator made of profiled tuples: 0 dropped, 1 passed or one match, more matches, UNTRIED."""
+    """The outcome of profiled tuples at every operator: 0 dropped, 1 passed or one match, more matches, UNTRIED."""
     assert journey.passed is not None
     if journey.matches is None:
         return journey.passed

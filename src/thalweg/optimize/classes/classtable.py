@@ -1,7 +1,7 @@
-"""The classes that content-based routing knows: combinations of partitions of its classifier attributes, and their orders.
+"""The classes of content-based routing: combinations of partitions of its classifier attributes, and their orders.
 
 Invariant: `codes` is sorted, and line k of `orders` is the order of the class `codes[k]`. A code is one number for the
-partitions of all attributes in use, so that a compiled look finds the class of a row (kernels.py).
+partitions of all attributes in use, so a compiled lookup finds a row's class (kernels.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from thalweg.profile.content.pairs import Codes, Content, Parts
 
 Ints = NDArray[np.int64]
 MOST_CLASSES = 1024
-"""Combinations that are kept; when there are more, those of the latest batch stay."""
+"""Most combinations to keep; beyond that, only those of the latest batch stay."""
 MOST_CODES = 64 * MOST_CLASSES
-"""Possible codes up to which a class is found by one look."""
+"""Most possible codes for which a table gives the class directly."""
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class ClassTable:
         return len(self.codes)
 
     def replaced(self, op: int, attribute: int) -> ClassTable:
-        """Another attribute for an operator; no class is known under it yet."""
+        """Give an operator another attribute; no class is known under it yet."""
         chosen = list(self.attribute)
         chosen[op] = attribute
         return ClassTable(chosen, self.d)
@@ -68,7 +68,7 @@ class ClassTable:
         return self._parts[j]
 
     def meet(self, parts: Parts) -> None:
-        """Add the classes of rows that were not known; their orders are -1 until they are set."""
+        """Add unknown classes of rows; their orders are -1 until they are set."""
         code = np.zeros(parts.shape[1], np.int64)
         for line in parts:
             code = code * (self.d + 1) + line
@@ -112,7 +112,7 @@ class ClassTable:
 
     @classmethod
     def of(cls, record: dict[str, Any], d: int, allowed: Callable[[list[int]], tuple[int, ...]]) -> ClassTable:
-        """What `record` wrote. Guards may have been added since, so orders are made allowed again."""
+        """Read what `record` wrote. Guards may have been added since, so orders are made allowed again."""
         attribute, codes = list(record["attribute"]), np.array(record["codes"], np.int64)
         orders = [allowed(order) for order in record["orders"]]
         return cls(attribute, d, codes, np.array(orders, np.int64).reshape(len(codes), len(attribute)))

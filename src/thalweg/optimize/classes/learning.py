@@ -1,8 +1,8 @@
 """The optimization step of Content-Learns: which attribute tells what each operator passes (CBR 4.1, 4.4).
 
-Operators are profiled in turn. When R tuples were tried on one, the attribute of the greatest gain ratio becomes its
-classifier if it stands out from chance and if measured work then falls (benefit.py). Where the paper says "some
-threshold", here it is a number of standard errors. Invariant: a class keeps its order until another is estimated
+Operators are profiled in turn. After R tuples on one, the attribute with the highest gain ratio becomes its classifier
+if it stands out from chance and measured work then falls (benefit.py). The paper's "some threshold" is a number of
+standard errors here. Invariant: a class keeps its order until another is estimated
 `worthwhile` cheaper, and only orders that the pipeline allows are ever kept.
 """
 
@@ -37,7 +37,7 @@ class Learning:
     worthwhile: float
     benefit: bool
     notes: list[str] = field(default_factory=list)
-    """What was decided since the policy last took them, for events."""
+    """Decisions for events, since the policy last took them."""
 
     def __post_init__(self) -> None:
         n, d = len(self.pipeline), self.content.partitions.d
@@ -47,12 +47,12 @@ class Learning:
         self.trial: Trial | None = None
         self.focus = 0
         self.calm = 0
-        """Samples in a row that changed no attribute."""
+        """Consecutive samples that changed no attribute."""
         self.single = self.pipeline.written.operators
-        """The order for classes that are not known."""
+        """The order for unknown classes."""
 
     def lacking(self, op: int) -> int:
-        """Tuples that the sample of an operator still lacks."""
+        """Tuples still missing from an operator's sample."""
         return max(self.sample - int(self.counts.rows(op)), 0)
 
     def next(self, budget: float, costs: Floats) -> list[int]:
@@ -106,8 +106,8 @@ class Learning:
         return f"'{self.content.name(attribute)}' {how} what '{self.pipeline.names[op]}' passes"
 
     def _pruned(self, op: int, costs: Floats) -> bool:
-        """An operator whose place can hardly change (4.4): it drops or passes nearly all, or it is far cheaper or far more
-        expensive than all others."""
+        """Whether the place of an operator can hardly change (4.4): it drops or passes nearly all, or is far cheaper or
+        far more expensive than all others."""
         rate, others, little = self.rates.W[op], np.delete(costs, op), self.worthwhile
         if self.rates.met[op] < self.sample:
             return False
@@ -116,16 +116,16 @@ class Learning:
         return bool(rate < little / 2 or idle or (len(others) > 0 and far))
 
     def _choose(self, op: int) -> tuple[int, str] | None:
-        """A new attribute for an operator whose sample is full, and what it tells; None to leave it as it is."""
+        """A new attribute for an operator whose sample is full, and how much it tells; None for no change."""
         ratios, errors = self.counts.ratios(op, self.content.usable)
         if not len(ratios):
             return None
-        # A pair that tells no more than one of its members only costs more.
+        # A pair that tells no more than one member only costs more.
         singles = len(self.content.attributes)
         ratios[singles:] -= self.evidence * errors[singles:]
         best, present = int(ratios.argmax()), self.table.attribute[op]
         if ratios[best] <= self.evidence * errors[best]:
-            # In use it costs next to nothing and S corrects itself (example 5.1): it goes when nothing is left of it.
+            # In use it is nearly free and S corrects itself (example 5.1): drop it only when no signal is left.
             if present >= 0 and ratios[present] <= 0:
                 self.table = self.table.replaced(op, -1)
                 self.notes.append(f"no attribute tells what '{self.pipeline.names[op]}' passes any more")
@@ -149,8 +149,8 @@ class Learning:
         self.trial = None
 
     def update(self, costs: Floats, table: ClassTable, parts: Parts | None) -> bool:
-        """Add classes that were met, and give each, and all that are not known, a new order where that is clearly cheaper;
-        whether any got one."""
+        """Add new classes, and reorder each class, and the unknown ones, if that is clearly cheaper; returns whether
+        any got a new order."""
         if parts is not None:
             table.meet(parts)
         rates = np.vstack([self.rates.of(table), self.rates.W])

@@ -1,23 +1,22 @@
 """`mesh`: query mesh, many routes and a decision tree that assigns them (Nehme et al., sections 4 and 5).
 
-Invariant: a solution comes in force only if equation (2) says it is `worthwhile` cheaper on the sampled tuples, by more
-than chance; the swap is one assignment between batches. Every search, drift and re-route is an event. A search reads only
-what it is handed (meshfind.py) and runs in a thread beside execution; its outcome is taken when the next batch is told.
+Invariant: a solution comes into force only if equation (2) says it is `worthwhile` cheaper on the sampled tuples, by
+more than chance; the swap is one assignment between batches. Every search, drift and re-route is an event. A search
+reads only its own input (meshfind.py) and runs in a thread beside execution; the next observation takes its result.
 
 How this differs from the paper:
 - It trains on the first batches and pays for that, where the paper trains before execution (3, 4.2).
 - Training tuples are the leaves of a tree over content that separates what operators pass; their sampled tuples are the
   densities. There is no cross-validation of the sample and no training from earlier runs.
-- The classifier is induced again from the routes found; where the condensing tree, pruned, is cheaper, that one is kept.
-- Defaults are those of table 1; table 3 has others (100 training tuples, SA-QM, content-driven) for the same experiments.
-- Rows of all classes travel as one ruster with a route id each (5.2), so that a route costs nothing by itself and no class
-  is too small for a route of its own. A test costs what it is priced at (prices.py). For joins, where what a match
-  brings on later operators outweighs it, tests are not charged.
-- A tuple becomes as many rows as it has matches (routeprices.py).
-- Drift (5.3): a class forgets its sample, is ordered at once by the pass rates that its latest work shows, and is sampled
-  afresh: profiling goes where it can change a route. The tree stays until a search from the present solution finds a
-  better one.
-- Missing: one classification per window of tuples (5.1), rusters of several queries (5.5), stops by time and memory (4.7).
+- We induce the classifier from the routes found, and keep the pruned condensing tree instead if that is cheaper.
+- Defaults follow table 1; table 3 has others (100 training tuples, SA-QM, content-driven) for the same experiments.
+- Rows of all classes travel as one ruster with a route id each (5.2), so a route itself is free and no class is too
+  small for its own route. A test costs its price (prices.py). Joins are not charged for tests, because a match costs
+  far more at later operators.
+- Each match of a tuple becomes a row (routeprices.py).
+- Drift (5.3): a class drops its sample, is reordered at once by its latest pass rates, and is sampled again: profiling
+  goes where it can change a route. The tree stays until a search from the current solution finds a better one.
+- Missing: one classification per window of tuples (5.1), rusters of several queries (5.5), time and memory caps (4.7).
 """
 
 from __future__ import annotations
@@ -62,16 +61,16 @@ class Mesh(Classed):
     """
 
     p: float = 0.01
-    """Share of the rows that is sampled in the long run."""
+    """Long-run share of rows to sample."""
     burst: float = 0.1
-    """The largest share of a batch that is sampled at once."""
+    """Largest share of a batch to sample at once."""
     sample: int = 1000
-    """Sampled tuples that are kept (table 1, as are `training`, `strategy` and `start`)."""
+    """Sampled tuples to keep (table 1, as are `training`, `strategy` and `start`)."""
     training: int = 10
     strategy: str = "ii"
     start: str = "route-driven"
     budget: int = 400
-    """Solutions that one search looks at, at most."""
+    """Most solutions that one search examines."""
     evidence: float = 2.0
     """Standard errors by which another solution or route must be cheaper."""
     worthwhile: float = 0.01
@@ -89,14 +88,14 @@ class Mesh(Classed):
         self.classifier = Classifier(Tree(0))
         self.states = [ClassState(self.pipeline.written, np.full(n, 0.5), np.ones(n))]
         self.looked = 0
-        """Solutions that all searches have priced."""
+        """Solutions priced by all searches so far."""
         self._batch_rows = 1
         self._asked = False
         self._routes: tuple[Route, ...] = ()
         self._probe: tuple[Ruster, Batch] | None = None
         self._seen: tuple[Batch, Ids | None] | None = None
         self._search: Search | None = None
-        """The one under way beside execution."""
+        """The search under way."""
 
     @property
     def searched(self) -> bool:
@@ -122,7 +121,7 @@ class Mesh(Classed):
         return [self._ruster(self.classifier.batch(self.attributes, batch.data), None)]
 
     def wish(self, batch: Batch) -> NDArray[np.bool_] | None:
-        """Rows that would be worth sampling now; `work` on the same batch comes next."""
+        """Rows worth sampling now; `work` on the same batch comes next."""
         ids = self.classifier.batch(self.attributes, batch.data)
         self._seen = (batch, ids)
         return self.sampling.choose(ids, len(batch), [s.wanted for s in self.states], self._random)
@@ -137,7 +136,7 @@ class Mesh(Classed):
         return self._ruster(self.classifier.values(values) if self.classifier.used else None, None)
 
     def _ruster(self, ids: Ids | None, rows: NDArray[np.int64] | None, draw: bool = False) -> Ruster:
-        """Rows on the routes of their classes, the uncertain ones drawn."""
+        """Rows on the routes of their classes; uncertain routes are drawn."""
         labels, routes = tuple(self.plan.routes), tuple(s.route for s in self.states)
         if draw and any(s.token is not None for s in self.states):
             costs = self.per_row
@@ -155,7 +154,7 @@ class Mesh(Classed):
 
     @property
     def rest(self) -> int:
-        """Batches until rows are to be sampled; averages over `memory` rows learn little from hearing more often."""
+        """Batches until the next sample; averages over `memory` rows learn little from more frequent calls."""
         busy = self._search is not None or self.wanting or any(s.token is not None for s in self.states)
         if not self.choice or busy or not self.searched:
             return 0
@@ -173,7 +172,7 @@ class Mesh(Classed):
         if self._search is not None:
             found, self._search = self._search.end(), None
             self._take(found)
-            return  # what this batch shows is of the classes before
+            return  # this batch ran under the previous classes
         for each in met(visits, self.stems):
             if each.ruster.purpose == "work":
                 self._follow(each)
@@ -185,13 +184,13 @@ class Mesh(Classed):
         self.settle()
 
     def _follow(self, each: Met) -> None:
-        """What the work of each class shows: cost per tuple, and pass rates of the operators it met."""
+        """Each class's cost per tuple, and pass rates of the operators it met."""
         place = {label: k for k, label in enumerate(self.plan.routes)}
         for i, (route, label) in enumerate(zip(each.ruster.routes, each.ruster.labels, strict=True)):
             rows, state = float(each.begun[i]), self.states[place.get(label, 0)]
             if rows < LEAF or label not in place or (route != state.route and state.token is None):
                 continue
-            # Other orders cost something else: an uncertain route tells nothing about drift.
+            # An uncertain route mixes orders with different costs, so it tells nothing about drift.
             if route == state.route and state.moved(rows, each.came[i], each.survived[i]):
                 self._drifted(place[label], each.came[i], each.left[i])
             else:
@@ -200,7 +199,7 @@ class Mesh(Classed):
                     self._reroute(state)
 
     def _drifted(self, k: int, came: NDArray[np.float64], left: NDArray[np.float64]) -> None:
-        """A class changed: forget its sample, order it by what its latest work shows, sample it afresh."""
+        """A class changed: drop its sample, order it by its latest work, sample it again."""
         state, fresh = self.states[k], max(self.sampling.enough // len(self.states), 2 * LEAF)
         if len(self.sampling):
             self.sampling.forget(self._members(k))
@@ -213,7 +212,7 @@ class Mesh(Classed):
             self.note("drift", f"{seen}; sampling afresh")
 
     def _reroute(self, state: ClassState) -> None:
-        """Order a class by drop rate per cost of what its work has shown."""
+        """Order a class by drop rate per cost of its work so far."""
         rates, costs = state.believed(), self.per_row
         route = Route(tuple(ranked(self.pipeline, rates[None, :], costs)[0].tolist()))
         if state.cost(route, costs) < (1 - self.worthwhile) * state.cost(state.route, costs):
@@ -226,7 +225,7 @@ class Mesh(Classed):
     # Learning
 
     def study(self, values: Values, bits: Bits) -> None:
-        """Learn from tuples that were tried on every operator: for a policy that only would route."""
+        """Learn from tuples tried on every operator, for a policy that does not route."""
         self.refresh()
         self._learn(values, bits)
 
@@ -255,14 +254,14 @@ class Mesh(Classed):
         state.leave_open(self.pipeline, bits, prices, self.uncertain)
 
     def _clear(self, now: NDArray[np.float64], then: NDArray[np.float64]) -> bool:
-        """Whether paired costs of sampled tuples fall, by a worthwhile share and by more than chance."""
+        """Whether paired costs of sampled tuples fall by a worthwhile share and by more than chance."""
         difference = now - then
         error = sqrt(float((difference**2).sum())) / len(now)
         gain = float(difference.mean())
         return gain > self.evidence * error and gain > self.worthwhile * float(now.mean())
 
     def _look_for_classes(self) -> None:
-        """Search for a mesh on what is sampled now; the outcome is taken at once, or with the next batch."""
+        """Search for a mesh on the current sample; takes the result at once, or with the next batch."""
         first, a = not self.searched, self.attributes
         self.sampling.begin()
         values, bits = self.sampling.reservoir.values, self.sampling.reservoir.bits
@@ -272,13 +271,13 @@ class Mesh(Classed):
             self.training, self.strategy, self.start, self.budget, 0.0 if self.stems.any() else RECORDED.classify,
         )  # fmt: skip
         if self.beside:
-            # A generator of its own: what execution draws must not depend on when a search runs.
+            # A separate generator: execution's draws must not depend on when a search runs.
             self._search = Search(task, [self.seed, self.tuples]).begin()
         else:
             self._take(find(task, self._random))
 
     def _take(self, found: Found) -> None:
-        """Take a mesh that pays on the tuples it was found on."""
+        """Adopt a mesh that pays on the tuples it was found on."""
         model, routes, tree = found.model, found.routes, Classifier(found.tree)
         values, bits, prices = found.task.values, found.task.bits, found.task.prices
         self.looked += model.evaluated
@@ -306,11 +305,11 @@ class Mesh(Classed):
         self._bring_in_force(f"{looked}: {shape}", "search", float(now.mean()), float(after.mean()))
 
     def settle(self) -> None:
-        """Bring in force what was learned."""
+        """Bring what was learned into force."""
         self._bring_in_force("drop rates turned an order round", "reorder")
 
     def forget(self) -> None:
-        """What was sampled says nothing about now; the classes stay until a search on new tuples."""
+        """Drop the outdated sample; the classes stay until a search on new tuples."""
         self.sampling.start_over()
         for state in self.states:
             state.drift.reset()
@@ -377,5 +376,5 @@ class Mesh(Classed):
 
 
 def _rates(bits: Bits, prices: Prices) -> NDArray[np.float64]:
-    """Rows out per row in on sampled tuples, drawn a little to what is usual: a handful says little."""
+    """Rows out per row in on sampled tuples, shrunk towards the usual rates because a handful says little."""
     return np.asarray((prices.rows(bits).sum(axis=0) + 2.0 * prices.fill) / (len(bits) + 2.0))

@@ -1,8 +1,8 @@
 """The query mesh in force: a tree that classifies, and for each class its route and what its own work has shown.
 
 Invariant: the leaves of the tree are numbered as `states`. Drift (the paper's twin work, 5.3) is found per class by
-Page-Hinkley on the cost per tuple at constant prices: it is about the data, not about the machine. With `uncertain` above
-0 neighbours on a route that cost as good as the same either way round are left open (5.4).
+Page-Hinkley on the cost per tuple at constant prices: it reflects the data, not the machine. With `uncertain` above 0,
+the order of neighbours on a route that cost about the same either way stays open (5.4).
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class ClassState:
-    """One class: its route, and what ordinary work has shown of it since its route or its data changed."""
+    """One class: its route, and the evidence of ordinary work since its route or its data changed."""
 
     route: Route
     rates: Floats
     """Pass rates believed when the route was chosen."""
     basis: Floats
-    """Costs then."""
+    """Costs at that time."""
     drift: PageHinkley = field(default_factory=PageHinkley)
     came: Floats = field(default_factory=lambda: np.zeros(0))
     left: Floats = field(default_factory=lambda: np.zeros(0))
     wanted: int = 0
-    """Sampled tuples still wanted after a drift."""
+    """Sampled tuples still needed after a drift."""
     token: Uncertain | None = None
-    """What is undecided about the route, if anything."""
+    """The undecided part of the route, if any."""
 
     def __post_init__(self) -> None:
         if not len(self.came):
             self.came, self.left = np.zeros(len(self.rates)), np.zeros(len(self.rates))
 
     def believed(self) -> Floats:
-        """Pass rates now; the old ones count for as many rows as stand behind a training tuple at least."""
+        """Current pass rates; the old ones count as the fewest rows behind a training tuple."""
         return np.asarray((self.left + LEAF * self.rates) / (self.came + LEAF))
 
     def cost(self, route: Route, costs: Floats) -> float:
@@ -59,7 +59,7 @@ class ClassState:
         self.drift.reset()
 
     def moved(self, rows: float, came: Floats, survived: Floats) -> bool:
-        """Whether the cost per tuple left what it was, given what rows of this class met on its route."""
+        """Whether the cost per tuple has moved, given the counts of this class on its route."""
         order = list(self.route)
         spent, alive, total, squares = 0.0, rows, 0.0, 0.0
         for i, op in enumerate(order):
@@ -78,14 +78,14 @@ class ClassState:
         self.came, self.left = self.came * kept + came, self.left * kept + left
 
     def drifted(self, came: Floats, left: Floats, wanted: int) -> None:
-        """Begin again from what the latest work shows, and ask for fresh samples."""
+        """Start over from the latest work, and request new samples."""
         self.rates = self.believed()
         self.came, self.left, self.wanted = came, left, wanted
-        self.drift.reset()  # or the same change would be found again in every batch, and no sample could grow
+        self.drift.reset()  # or every batch would find the same change again, and no sample could grow
 
     def departing(self, pipeline: Pipeline, costs: Floats, random: np.random.Generator) -> Route:
-        """The route of a ruster; where it is uncertain, by lot. An operator's slice of the wheel is its drop rate per cost
-        among the tuples of the class that came to it."""
+        """The route of a ruster, drawn if uncertain. An operator's odds are its drop rate per cost among the tuples of
+        the class that reached it."""
         if self.token is None:
             return self.route
         odds = np.maximum(1 - self.believed(), 0.0) / costs
@@ -137,7 +137,7 @@ def class_names(tree: Tree, classes: int, attributes: Attributes) -> list[str]:
     for label, path in tree.leaves():
         paths[label].append(" & ".join(told(t, holds, attributes.names, attributes.word) for t, holds in path))
     names = [" or ".join(p) for p in paths]
-    # Words not met since a restart have no name; classes must.
+    # Words not seen since a restart have no name, but classes need one.
     return [n if n and names.count(n) == 1 else f"class {k + 1}: {n}" for k, n in enumerate(names)]
 
 

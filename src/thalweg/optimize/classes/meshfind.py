@@ -1,8 +1,8 @@
 """Find a mesh on a sample: condense it to training tuples, search their partitions, induce the classifier.
 
-Pure in what it is handed, a copy of the sample and prices, so that it can run in a thread beside execution (query mesh
-3: the optimizer works while the executor does; the outcome is taken by one assignment). Condensing is a tree over content
-that separates what operators make of tuples (4.2); its leaves are the training tuples of meshsearch.py.
+A pure function of its input, a copy of the sample and prices, so it can run in a thread beside execution (query mesh 3:
+the optimizer works while the executor does; one assignment takes the result). Condensing builds a tree over content
+that separates tuples by their outcomes at operators (4.2); its leaves are the training tuples of meshsearch.py.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Task:
     category: list[bool]
     usable: NDArray[np.bool_]
     present: NDArray[np.int64] | None
-    """The class that each sampled tuple has now, to begin from; None: begin from the start solution."""
+    """The current class of each sampled tuple, to begin from; None: begin from the start solution."""
     training: int
     strategy: str
     start: str
@@ -45,7 +45,7 @@ class Task:
     """Seconds to test one attribute of one tuple."""
 
     def record(self) -> dict[str, Any]:
-        """As plain JSON values, but for what the query says."""
+        """As plain JSON values, without what follows from the query."""
         prices = {name: getattr(self.prices, name).tolist() for name in ("costs", "examined", "fill")}
         names = ("category", "training", "strategy", "start", "budget", "test")
         return prices | {name: getattr(self, name) for name in names} | {
@@ -69,7 +69,7 @@ class Task:
 class Search:
     """A search beside execution, in a thread of its own that ends with it.
 
-    What it finds depends on the task and the seed alone, so it can begin again wherever the policy goes on.
+    The result depends only on the task and the seed, so a restored policy can simply search again.
     """
 
     task: Task
@@ -87,12 +87,12 @@ class Search:
         self._found.append(find(self.task, np.random.default_rng(self.seed)))
 
     def end(self) -> Found:
-        """What it found; waits for it if need be."""
+        """The result; waits for it if necessary."""
         thread = self.begin()._thread
         assert thread is not None
         thread.join()
         if not self._found:
-            self._run()  # it failed in its thread: fail here, where somebody sees it
+            self._run()  # it failed in its thread: fail here, visibly
         return self._found[0]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The training sample of a query mesh: which rows are tried on every operator, and when there are enough to search again.
+"""The training sample of a query mesh: which rows to try on every operator, and when to search again.
 
-At first a burst of rows is sampled, then the fewer the fuller the reservoir is. A class that drifted asks for rows of its
-own. Searches that find nothing become rarer: each waits for twice as many new tuples as the one before.
+It starts with a burst, then samples less as the reservoir fills. A class that drifted requests rows of its own.
+Searches that find nothing become rarer: each waits for twice as many new tuples as the last.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Ids = NDArray[np.int32]
 
 @dataclass
 class MeshSample:
-    """Sampled tuples, and how many more are due."""
+    """Sampled tuples, and the number due."""
 
     operators: int
     p: float
-    """Share of the rows that is sampled in the long run."""
+    """Long-run share of rows to sample."""
     burst: float
-    """The largest share of a batch that is sampled at once."""
+    """Largest share of a batch to sample at once."""
     size: int
     training: int
     reservoir: Reservoir = field(init=False)
@@ -36,7 +36,7 @@ class MeshSample:
     added: int = 0
     """Tuples since the last search."""
     ever: int = 0
-    """Tuples in all, since the last change of the data."""
+    """All tuples since the last change of the data."""
     again: int = field(init=False)
     """Tuples that the next search waits for."""
     searched: bool = False
@@ -54,28 +54,28 @@ class MeshSample:
         return len(self.reservoir)
 
     def share(self) -> float:
-        """Share of the rows to sample: the fuller the reservoir without drift, the less another row can tell, as the error
-        of a mean falls with the root of the sample."""
+        """Share of the rows to sample: without drift, the fuller the reservoir, the less another row can tell, as the
+        error of a mean falls with the root of the sample."""
         if len(self) < self.enough and not self.searched:
             return self.burst
         return self.p * min(sqrt(self.enough / max(len(self), 1)), 2.0)
 
     def clump(self) -> int:
-        """Tuples that are sampled together, so that a few do not cost a ruster each time."""
+        """Tuples to sample together, so that a few do not cost a ruster each time."""
         return max(2 * LEAF, len(self) // (2 * LEAF))
 
     def lacking(self) -> float:
-        """Rows until a clump is owed."""
+        """Rows until a clump is due."""
         return max(self.clump() - self.owed, 0.0) / self.share()
 
     def pass_by(self, rows: int) -> None:
-        """Rows that nobody could sample."""
+        """Count rows that nobody could sample."""
         self.owed = min(self.owed + self.share() * rows, float(self.enough))
 
     def choose(
         self, ids: Ids | None, count: int, wanted: Sequence[int], random: np.random.Generator
     ) -> NDArray[np.bool_] | None:
-        """Rows to sample: of classes that drifted as many as they want, else a few of all once a clump is owed."""
+        """Rows to sample: all that drifted classes need, else a few of all once a clump is due."""
         self.pass_by(count)
         if any(wanted):
             sizes = np.array([count]) if ids is None else np.bincount(ids, minlength=len(wanted))
@@ -99,28 +99,28 @@ class MeshSample:
         return len(self) >= self.enough and self.added >= self.again
 
     def begin(self) -> None:
-        """A search begins on what is there."""
+        """A search on the current sample begins."""
         self.searched, self.added = True, 0
 
     def found(self, anything: bool, tuples: int) -> None:
-        """A search on so many tuples ended. Until the reservoir has been filled once, a sample half as large again may show
-        what this one did not."""
+        """A search on `tuples` tuples ended. Until the reservoir has been filled once, a sample half as large again may
+        succeed where this one did not."""
         if anything:
             self.again = 2 * self.enough
         else:
             self.again = tuples // 2 if self.ever < self.size else 2 * max(self.again, self.enough)
 
     def drift(self, wanted: int) -> None:
-        """Some classes changed and want tuples; the next search waits for those alone."""
+        """Some classes changed and need tuples; the next search waits for those alone."""
         self.again = 2 * self.enough
         self.added = max(self.added, self.again - wanted)
 
     def forget(self, gone: NDArray[np.bool_]) -> None:
-        """Tuples that say nothing about now."""
+        """Drop outdated tuples."""
         self.reservoir.forget(gone)
 
     def start_over(self) -> None:
-        """None of the tuples says anything about now."""
+        """Drop all tuples as outdated."""
         self.forget(np.ones(len(self), np.bool_))
         self.again, self.added, self.ever = self.enough, 0, 0
 

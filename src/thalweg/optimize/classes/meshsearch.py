@@ -3,7 +3,7 @@
 A solution is a partition of the training tuples, written as a tuple of subset numbers ("xy/zw" is (0, 0, 1, 1)). Its
 cost is equation (2): share times (cost of the subset's best route + tests on the way to it), and an overhead for each
 route. `opt_qm` tries all partitions and is the yardstick; `ii_qm` and `sa_qm` walk by splits and merges, from one of
-five start solutions. Invariant: what a search returns never costs more than what it started from.
+five start solutions. Invariant: a search never returns a solution that costs more than its start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Bits = NDArray[np.int8]
 
 @dataclass
 class Model:
-    """Training tuples (each stands for `bits[t]`, the sampled tuples it was condensed from) and what things cost."""
+    """Training tuples (each stands for `bits[t]`, the sampled tuples condensed into it) and costs."""
 
     search: RouteSearch
     tree: Tree
@@ -35,7 +35,7 @@ class Model:
     test: float = 0.0
     """Seconds of one test of one tuple."""
     overhead: float = 0.0
-    """Seconds per tuple that one more route takes."""
+    """Seconds per tuple for one more route."""
     evaluated: int = field(default=0)
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Model:
         return len(self.bits)
 
     def best(self, members: Sequence[int]) -> tuple[Route, float]:
-        """The best route of a subset, and what it adds to the mean cost of a tuple."""
+        """The best route of a subset, and its contribution to the mean cost of a tuple."""
         key = sum(1 << t for t in members)
         if key not in self._best:
             if self.search.exact:
@@ -86,7 +86,7 @@ class Model:
         return None, yes[1] + no[1] + share, share
 
     def classifying(self, tree: Tree, labels: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """What classifying and the overhead of routes cost a tuple of each label."""
+        """Cost per tuple of each label for classifying and the overhead of routes."""
         depth: dict[int, float] = {}
         for label, path in tree.leaves():
             depth[label] = max(depth.get(label, 0.0), len(path))
@@ -97,7 +97,7 @@ class Model:
         return [self.best(own)[0] for own in members(solution)]
 
     def tidied(self, solution: Solution) -> Solution:
-        """Subsets with the same best route are one: it costs less, or as much."""
+        """Merge subsets with the same best route, which never costs more."""
         routes = self.routes(solution)
         first = {route: k for k, route in reversed(list(enumerate(routes)))}
         merged = numbered([first[routes[s]] for s in solution])
@@ -148,7 +148,7 @@ def partitions(n: int) -> Iterator[Solution]:
 
 
 def bell(n: int) -> int:
-    """How many partitions there are, by Bell's triangle.
+    """The number of partitions, by Bell's triangle.
 
     >>> [bell(n) for n in range(7)]
     [1, 1, 2, 5, 15, 52, 203]
@@ -228,7 +228,7 @@ def neighbour(solution: Solution, random: np.random.Generator) -> Solution:
     if not large:
         return solution
     own = subsets[large[int(random.integers(len(large)))]]
-    # A few leave: even cuts alone would make it hard to take one tuple out of many.
+    # Often only a few leave: with even cuts alone, one tuple could hardly leave a large subset.
     leaving = random.permutation(own)[: int(random.integers(1, len(own)))].tolist()
     for t in leaving:
         labels[t] = len(subsets)
@@ -246,8 +246,8 @@ def ii_qm(
 ) -> Solution:  # fmt: skip
     """Iterative improvement (figure 6): downhill to a local minimum, from `start` first and then from other starts.
 
-    Stops after `iterations` descents, or when `budget` solutions were looked at. A solution counts as a local minimum
-    when `plateau` random neighbours in a row were not cheaper.
+    Stops after `iterations` descents or `budget` solutions. A solution counts as a local minimum when `plateau` random
+    neighbours in a row are not cheaper.
     """
     patience = plateau or 4 * len(model) + 8
     others = [route_driven, content_driven, random_pick, extreme_n, extreme_1]
@@ -273,7 +273,7 @@ def sa_qm(
 ) -> Solution:  # fmt: skip
     """Simulated annealing (figure 7); the best solution met is kept. `temperature` is a share of the start's cost.
 
-    Stops when it is frozen (a hundredth of a thousandth of the start's cost is not worth a move), or at `budget`.
+    Stops at `budget`, or when frozen (the temperature is below a hundred-thousandth of the start's cost).
     """
     here = best = start
     scale = model.cost(start)
@@ -292,8 +292,8 @@ def sa_qm(
 
 
 def search(strategy: str, model: Model, start: Solution, random: np.random.Generator, budget: int = 400) -> Solution:
-    """Search by name, and merge subsets that turn out to share a route. Where the budget allows all partitions, none is
-    left out."""
+    """Search by name, and merge subsets that turn out to share a route. If the budget allows, examines all
+    partitions."""
     if strategy == "opt" or bell(len(model)) <= budget:
         return model.tidied(opt_qm(model))
     return model.tidied((sa_qm if strategy == "sa" else ii_qm)(model, start, random, budget=budget))

@@ -1,7 +1,7 @@
-"""What rows met, as arrays: by route and operator how many came, left and survived.
+"""Outcomes of rows as arrays: by route and operator, how many came, left and survived.
 
-Journeys with the same routes are summed, so that a policy that is told of many batches at once learns from one array. A
-filter lets every row that leaves it survive; behind a stem several rows may come from one.
+Journeys with the same routes are summed, so a policy that hears about many batches at once learns from one array. At a
+filter every row that leaves survives; behind a stem several rows may come from one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Met:
 
 
 def met(visits: Visits, stems: NDArray[np.bool_]) -> list[Met]:
-    """Of all journeys, those of equal purpose and routes together; `stems` says which operators join."""
+    """Sum all journeys of equal purpose and routes; `stems` says which operators join."""
     groups: list[list[Journey]] = []
     for journey in visits.journeys:
         mine = journey.ruster

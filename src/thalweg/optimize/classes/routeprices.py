@@ -1,8 +1,8 @@
 """What tuples cost on an order, given how many rows every operator makes of each: none, one, or one per match.
 
-A tuple becomes as many partial results as it has matches, and each of them visits the next operator (thesis 5.2 counts the
-same with averages). That is exact where predicates link the tuple with each stem alone. Where they also link stems with
-each other it is too much, which `auto` finds out.
+Each match of a tuple becomes a partial result that visits the next operator (thesis 5.2 does the same with averages).
+That is exact if predicates link the tuple with each stem alone. If they also link stems with each other it is too high,
+which `auto` detects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thalweg.plan import Pipeline
 Bits = NDArray[np.int8]
 Floats = NDArray[np.float64]
 MOST = 127
-"""Matches of a tuple with one stem that are told apart: an int8 holds no more."""
+"""Most matches of a tuple with one stem that we distinguish: the limit of int8."""
 
 
 @dataclass(frozen=True, eq=False)

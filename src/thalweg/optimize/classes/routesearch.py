@@ -1,8 +1,7 @@
-"""The best route for a set of tuples whose outcomes at all operators are known: exact for few operators, greedy for more.
+"""The best route for tuples whose outcomes at all operators are known: exact for few operators, greedy for more.
 
-Exact: dynamic programming over sets of operators; what the next operator costs depends only on which ones stand before
-it, and so do the partial results where operators join. Greedy: conditional drop rate per cost, as A-Greedy (thesis 4.3).
-Guards are kept by both.
+Exact: dynamic programming over sets of operators; the cost of the next operator, and the number of partial results,
+depend only on the set before it. Greedy: conditional drop rate per cost, as A-Greedy (thesis 4.3). Both respect guards.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from thalweg.optimize.classes.routeprices import Prices, subsets
 from thalweg.plan import Pipeline, Route
 
 EXACT = 8
-"""Operators up to which the search is exact."""
+"""Most operators for an exact search."""
 Bits = NDArray[np.int8]
 
 
@@ -38,7 +37,7 @@ class RouteSearch:
         self._steps = _steps(pipeline) if self.exact else ()
 
     def weigh(self, bits: Bits) -> NDArray[np.float64]:
-        """What `best_of` needs of a set of tuples; weights of disjoint sets add up. Exact search only."""
+        """The input of `best_of` for a set of tuples; weights of disjoint sets add up. Exact search only."""
         return subsets(self.prices.rows(bits))
 
     def best(self, bits: Bits) -> tuple[Route, float]:
@@ -79,7 +78,7 @@ class RouteSearch:
 
 @lru_cache(maxsize=64)
 def _steps(pipeline: Pipeline) -> Sequence[tuple[int, int, int]]:
-    """All allowed steps from a set of operators to one with an operator more, smaller sets first."""
+    """All allowed steps from a set of operators to one with one more, smaller sets first."""
     n = len(pipeline)
     steps = []
     for chosen in range(1 << n):

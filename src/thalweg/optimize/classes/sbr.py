@@ -1,9 +1,9 @@
 """`sbr`: source-based routing, the eddy that content-based routing is measured against (CBR 4.2).
 
-A tuple goes next to one of the operators that it has not visited, with a probability inversely proportional to the
-operator's selectivity W. W follows the tuples as in `cbr`; within a batch it is constant, so a tuple's whole route is drawn
-beforehand, for all rows at once: of exponential draws with means W the smallest comes from operator ℓ with a probability
-in proportion to 1 / W[ℓ], and so does the next among those that are left.
+A tuple goes next to one of its unvisited operators, with a probability inversely proportional to the operator's
+selectivity W. W follows the tuples as in `cbr` but is constant within a batch, so we draw whole routes up front, for
+all rows at once: of exponential draws with means W, the smallest comes from operator ℓ with a probability proportional
+to 1 / W[ℓ], and likewise the next among those left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SBR(SingleRoute):
     >>> from thalweg.lab.simulate import run
     >>> rows = np.random.default_rng(7).random((50_000, 3)) < [0.9, 0.5, 0.1]
     >>> r = run("sbr", rows, costs=[1.0, 1.0, 1.0], seed=7)
-    >>> round(float(r.useful[10:].sum()) / 40_000, 1)  # the best order needs 1.1 evaluations a tuple, the written one 2.4
+    >>> round(float(r.useful[10:].sum()) / 40_000, 1)  # best order: 1.1 evaluations per tuple; written: 2.4
     1.3
     """
 
@@ -46,7 +46,7 @@ class SBR(SingleRoute):
         self._places = np.array([n**k for k in range(n)], np.int64)
         """An order as one number: its operators are the digits."""
         self._codes, self._routes = np.zeros(0, np.int64), tuple[Route, ...]()
-        if n and factorial(n) <= MOST_CLASSES:  # all are listed once; of more, those that a batch draws
+        if n and factorial(n) <= MOST_CLASSES:  # few enough to list all; otherwise only those a batch draws
             every = np.array(list(permutations(range(n))), np.int64).reshape(-1, n)
             self._list(np.sort(every @ self._places))
 
@@ -67,7 +67,7 @@ class SBR(SingleRoute):
 
     def observe(self, visits: Visits) -> None:
         super().observe(visits)
-        for each in met(visits, self._stems):  # one, for all rows travel together
+        for each in met(visits, self._stems):  # just one: all rows travel together
             self.rates.follow(each.came.sum(axis=0), each.left.sum(axis=0))
 
     def why(self) -> str:

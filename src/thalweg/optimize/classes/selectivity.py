@@ -1,6 +1,6 @@
-"""Pass rates of content-based routing: W over all tuples, S by partition of the classifier attribute (CBR 4.1, figure 2).
+"""Pass rates of content-based routing: W overall, S by partition of the classifier attribute (CBR 4.1, figure 2).
 
-Each tuple moves a rate by 1 - α towards what became of it; of a batch that is taken in one step. For joins a rate is rows
+Each tuple moves a rate by 1 - α towards its outcome; a batch does so in one step. For joins a rate is rows
 out per row in (4.5). Operators are ranked by drop rate per cost, where the paper takes costs as equal.
 """
 
@@ -32,16 +32,16 @@ class Selectivities:
         self.W = np.full(operators, 0.5)
         self.S = np.full((operators, parts + 1), 0.5)
         self.met = np.zeros(operators)
-        """Tuples that came to each operator."""
+        """Tuples that reached each operator."""
 
     def follow(self, came: Floats, left: Floats) -> None:
-        """W from rows in and out of each operator; what comes first sets it."""
+        """Update W from rows in and out of each operator; the first observation sets it."""
         weight = np.where(self.met > 0, 1 - self.alpha**came, (came > 0).astype(float))
         self.W = self.W * (1 - weight) + weight * left / np.maximum(came, 1)
         self.met = self.met + came
 
     def follow_classes(self, table: ClassTable, came: Floats, left: Floats) -> None:
-        """S from rows in and out of each operator by class (the run-time update)."""
+        """Update S from rows in and out of each operator by class (the run-time update)."""
         parts = self.S.shape[1]
         for op, j in enumerate(table.attribute):
             if j >= 0:
@@ -79,7 +79,7 @@ def ranked(pipeline: Pipeline, rates: Floats, costs: Floats) -> Ints:
 
 
 def expected(rates: Floats, orders: Ints, costs: Floats) -> Floats:
-    """Seconds per tuple of each class on an order, operators taken as independent within a class."""
+    """Seconds per tuple of each class on an order, with operators independent within a class."""
     placed = np.take_along_axis(rates, orders, axis=1)
     reaching = np.cumprod(np.concatenate([np.ones((len(placed), 1)), placed[:, :-1]], axis=1), axis=1)
     return np.asarray((reaching * costs[orders]).sum(axis=1))

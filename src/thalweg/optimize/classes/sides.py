@@ -1,8 +1,8 @@
-"""Routes of classes as the fabric wants them: tuples that stay the same objects from batch to batch, under a name each.
+"""Routes of classes for the fabric: named tuples of routes that stay the same objects from batch to batch.
 
-A side is a table of classes with their routes: the one in force, one on trial, or both one after the other. The last
-route of a side is for rows whose class is not known. Sides are made from what a policy knows and dropped when that
-changes, so they are no state.
+A side is a table of classes with their routes: the one in force, one on trial, or both concatenated. The last route of
+a side is for rows of an unknown class. Sides follow from what a policy knows and are rebuilt when that changes, so they
+are not state.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Sides:
         self._routes[side], self._labels[side] = routes, tuple(by_route.get(route, first) for route in routes)
 
     def join(self, side: str, *others: str) -> None:
-        """A side of others, one behind the other."""
+        """Concatenate sides into one."""
         self._routes[side] = tuple(route for other in others for route in self._routes[other])
         self._labels[side] = tuple(label for other in others for label in self._labels[other])
 
     def ruster(self, side: str, rows: Rows | None, ids: Ids) -> Ruster:
-        """Rows, or all, each on the route of its id."""
+        """A ruster of these rows, or all, each on the route of its id."""
         routes, labels = self._routes[side], self._labels[side]
         if len(routes) == 1:
             return Ruster(rows, routes[0], label=labels[0])
