@@ -1,4 +1,4 @@
-"""What was asked, as the board and `watch/` need it: the same value for filters and for joins."""
+"""The definition of a query for the board and `watch/`: the same value for filters and joins."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from thalweg.plan.shares import Shares
 
 @dataclass(frozen=True)
 class AskedInput:
-    """One input: its window, if it is a stream with one, and what its rows can visit."""
+    """One input: its window, if it is a stream with one, and the operators of its rows."""
 
     alias: str
     window: Window | None
     """None for a table, and for the rows of `tw.where`."""
     pipeline: Pipeline
     copies: int = 1
-    """In how many cells each of its rows is stored."""
+    """Number of cells that store each of its rows."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Cut:
     shares: Shares
     why: str
     partitions: int
-    """Of the shuffle that leads to the cells."""
+    """Partitions of the shuffle to the cells."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Asked:
     text: str = ""
     """The SQL of a join."""
     cut: Cut | None = None
-    """None where each task works on its own rows: no shuffle, no state."""
+    """None if each task works on its own rows: no shuffle, no state."""
 
     @property
     def is_join(self) -> bool:

@@ -1,7 +1,7 @@
 """The board: where the reports of all tasks meet on the driver.
 
-Streaming queries report through a StreamingQueryListener, batch queries through an Observation; both are plain DataFrame
-APIs and work the same over Connect. The listener parses a few small JSON texts per batch and adds them up.
+Streaming queries report through a StreamingQueryListener, batch queries through an Observation; both are plain
+DataFrame APIs and work the same over Connect. The listener parses a few small JSON texts per batch and adds them up.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from thalweg.spark.control import Control
 from thalweg.spark.history import History, Told
 
 BATCHES = 10_000
-"""Micro-batches whose times by Spark's own count are kept: a few numbers each."""
+"""Micro-batches whose Spark timings we keep: a few numbers each."""
 JOBS = 64
-"""Batch jobs whose reports may be waited for at once: a DataFrame that never runs must not stay for good."""
+"""Most batch jobs to wait for at once: a DataFrame that never runs must not stay forever."""
 METRIC = "thalweg:"
 
 
 @dataclass
 class Entry:
-    """One named query: what was asked, and what its tasks reported."""
+    """One named query: its definition, and the reports of its tasks."""
 
     asked: Asked
     control: Control
@@ -54,7 +54,7 @@ class Entry:
             fresh = self.history.add(texts)
         learned = [r for r in fresh if r.learned is not None]
         if learned:
-            # The task that saw most rows has learned most: new workers start from its record.
+            # The task with the most rows has learned most: new workers start from its record.
             best = max(learned, key=lambda r: r.inputs[0].rows_in)
             self.control.learn(best.learned or {})
 
@@ -65,12 +65,12 @@ class Entry:
                 del self.progress[next(iter(self.progress))]
 
     def decided(self, event: Event) -> None:
-        """An event of the driver's own: freeze or thaw."""
+        """A driver event: freeze or thaw."""
         with self.lock:
             self.history.tell(Told(None, None, event))
 
     def collect(self, seconds: float = 2.0) -> None:
-        """Take in what finished batch jobs observed; jobs that have not run yet are left waiting."""
+        """Collect the observations of finished batch jobs; others keep waiting."""
         for wait in list(self.waiting):
             texts = wait.texts(seconds)
             if texts is not None:
@@ -79,7 +79,7 @@ class Entry:
 
 
 class _Waiting:
-    """A batch job's Observation. Asking blocks until the job has run, so a thread of its own asks."""
+    """A batch job's Observation. Asking blocks until the job has run, so a separate thread asks."""
 
     def __init__(self, observation: Observation) -> None:
         self._observation = observation
@@ -129,7 +129,7 @@ class Board:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.started: set[str] = set()
-        """Runs of streaming queries whose end has not been heard of; guarded by `runs`."""
+        """Runs of streaming queries that have not ended yet; guarded by `runs`."""
         self.runs = threading.Condition()
         self._listening: list[SparkSession] = []
         self._lock = threading.Lock()
@@ -159,13 +159,13 @@ class Board:
                 self._listening.append(spark)
 
     def catch_up(self, seconds: float = 5.0) -> None:
-        """Spark tells listeners late: wait until they have heard the last of queries that are over."""
+        """Spark notifies listeners late: wait until they have the last reports of ended queries."""
         if not self.started:
             return
         try:
             active = {str(q.runId) for spark in self._listening for q in spark.streams.active}
         except Exception:
-            return  # a session is gone; nothing more will come
+            return  # the session is gone; no more reports will come
         with self.runs:
             self.runs.wait_for(lambda: self.started <= active, seconds)
 

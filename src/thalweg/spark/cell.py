@@ -1,12 +1,11 @@
 """A cell on Spark: packed rows of one key in, packed results out, slices in the state store.
 
-State is a map from part names (slices, waiting rows, one record with the learned plan and all counts, tables) to bytes; a
-part is written only if it changed. Lateness is judged by the watermark that earlier batches left in the state, so a
-replayed batch judges the same. Tables come as the operator's initial state: Spark reads them in the first batch, they
-are committed together with it, and a restart finds them as they were. A worker keeps the engine of the last batch in
-memory as a cache: every write of the state carries a stamp that no other write has, and the engine is used only if the
-state has the stamp that it left there. So a failed, repeated or speculative task, and a restarted query, fall back to
-the state store.
+State is a map from part names (slices, waiting rows, one record with the learned plan and all counts, tables) to bytes;
+a part is written only if it changed. Lateness follows the watermark that earlier batches left in the state, so a
+replayed batch gives the same result. Tables come as the operator's initial state: Spark reads them in the first batch
+and commits them with it, so a restart finds them unchanged. A worker caches the engine of the last batch in memory:
+every write of the state has a unique stamp, and the engine is used only if the state still has the stamp it wrote. So
+a failed, repeated or speculative task, and a restarted query, fall back to the state store.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from thalweg.state.store import read_ipc, write_ipc
 RECORD = "thalweg"
 """The part with the stamp of the last write and the query's fingerprint."""
 TABLE = "table/"
-"""How the names of parts that hold tables begin. They are written once and no part of the engine's snapshot."""
+"""Prefix of the names of table parts. They are written once and are no part of the engine's snapshot."""
 CHUNK = 1 << 16
-"""Rows of a result blob, about."""
+"""Approximate rows per result blob."""
 
 
 @dataclass
 class Warm:
-    """An engine and what the state store holds of it, as of the end of one batch."""
+    """An engine and its stored state, as of the end of one batch."""
 
     engine: Engine
     written: dict[str, tuple[bytes, int]]
@@ -57,7 +56,7 @@ _warm: dict[tuple[str, int], Warm] = {}
 
 
 def _forget(seconds: float = 900.0) -> None:
-    """Drop engines that nobody asked for in a while: their queries are over, or run in another worker."""
+    """Drop engines unused for a while: their queries have ended, or run in another worker."""
     now = time.monotonic()
     for owner in [o for o, w in _warm.items() if now - w.used > seconds]:
         del _warm[owner]
@@ -81,7 +80,7 @@ class Cell:
         self._parts = parts
 
     def run(self, key: int, rows: Iterable[Row]) -> Iterator[tuple[bytes | None, str | None]]:
-        """Blobs of results; last, without a blob, what the board shall hear."""
+        """Blobs of results, then the report for the board, without a blob."""
         clock = Stopwatch()
         arrived = sorted(rows, key=lambda r: (r.input, r.part))
         clock.lap("receive")

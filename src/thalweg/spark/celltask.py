@@ -1,4 +1,4 @@
-"""What a cell runs: the query, who chooses its routes and layouts, and how to know its state again."""
+"""A cell's task: the query, who chooses its routes and layouts, and a fingerprint of its state."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class CellTask:
     seed: int
     shares: Shares
     idle: Mapping[str, int]
-    """Microseconds of the others' time after which a silent stream no longer holds back eviction, by alias."""
+    """By alias, microseconds of the others' time after which a silent stream no longer holds back eviction."""
     token: str
-    """Of this definition of the query: what workers keep in memory belongs to it alone."""
+    """Identifies this definition of the query, to which workers' caches belong."""
     control: str = ""
-    """Where orders from the driver are found, and under what name."""
+    """The folder and name of the driver's orders."""
     key: str = ""
     shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Inputs that travel together, by the name under which their rows come (`shared.py`)."""
+    """Inputs that travel together, by the name of their rows (`shared.py`)."""
     index: str = "hash"
-    """A layout that stays, or an index tuner by name."""
+    """A fixed layout, or an index tuner by name."""
 
     def engine(self, blobs: Iterable[tuple[str, bytes]] = ()) -> Engine:
-        """A fresh engine with the tables in these blobs; a table without any is empty."""
+        """A new engine with the tables in these blobs; a table without any is empty."""
         empty = {i.alias: i.spec.schema.empty_table() for i in self.query.inputs if not i.is_stream}
         parts: dict[str, list[pa.Table]] = {}
         for alias, table in (pair for name, blob in blobs for pair in by_input(name, read_ipc(blob), self.shared)):

@@ -1,8 +1,8 @@
 """The small channel from the driver to running workers: two files for each named query.
 
-`orders` holds what the user pinned, and only `freeze` and `thaw` write it; `learned` holds what some task learned, and
-only the board writes it. So no writer ever has to read first, and none can undo the other's work. Files are replaced in
-one step. Workers look once per task. A missing, old or malformed file changes cost, never results. On a cluster of
+`orders` holds the user's pins, and only `freeze` and `thaw` write it; `learned` holds what some task learned, and only
+the board writes it. So no writer has to read first, and none can undo the other's work. Files are replaced atomically.
+Workers read them once per task. A missing, old or malformed file changes cost, never results. On a cluster of
 several machines set `spark.thalweg.control` to a folder that all of them see.
 """
 
@@ -43,14 +43,14 @@ def default_folder() -> str:
 
 @dataclass(frozen=True)
 class Orders:
-    """What the user pinned.
+    """The user's pins.
 
     >>> Orders.of({"frozen": True, "routes": {"a": ["c", "b"]}}).routes
     {'a': ('c', 'b')}
     """
 
     frozen: bool = False
-    """Inputs that `routes` leaves out keep the routes that each worker has in force, for every class."""
+    """Inputs not in `routes` keep each worker's current routes, for every class."""
     routes: Routes = field(default_factory=dict)
     """Orders of operators in cells; under the empty alias, of the predicates of `tw.where`."""
     filters: Routes = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Control:
         self.learned_path = Path(folder) / f"{stem}.learned.json"
 
     def orders(self) -> tuple[Orders, str]:
-        """The present orders, and what is wrong with their file, if anything: then there are none."""
+        """The current orders, and the problem with their file, if any: then there are none."""
         try:
             return Orders.of(json.loads(self.orders_path.read_text())), ""
         except OSError:
@@ -95,7 +95,7 @@ class Control:
         _replace(self.orders_path, asdict(orders))
 
     def learned(self) -> dict[str, Any] | None:
-        """What some task learned lately; None where there is no readable file."""
+        """What some task learned recently; None without a readable file."""
         try:
             found = json.loads(self.learned_path.read_text())
         except (OSError, ValueError):
@@ -107,7 +107,7 @@ class Control:
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    """A reader sees the old file or the new one."""
+    """Write so that a reader sees the old file or the new one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem)
     with os.fdopen(handle, "w") as file:

@@ -1,4 +1,4 @@
-"""The process that Spark forks Python workers from, with the engine imported: workers start in no time.
+"""The process that Spark forks Python workers from, with the engine already imported, so workers start fast.
 
 `tw.session` sets it as `spark.python.daemon.module`; nothing depends on it.
 """

@@ -1,5 +1,4 @@
-"""`where` on Spark: SQL stays in Spark, all Python predicates go through one mapInArrow, and each task adds one row with
-its report.
+"""`where` on Spark: SQL stays in Spark, Python predicates share one mapInArrow, and each task adds a row as its report.
 
 That row is a copy of the task's first row with the column STATS set, so it satisfies every nullability and type of the
 schema. `observe` collects the column and a filter drops the row. Counts are exact under task retry, because a failed
@@ -36,12 +35,12 @@ STATS = "__thalweg"
 Batches = Iterator[pa.RecordBatch]
 
 _learned: dict[str, dict[str, Any]] = {}
-"""What this worker's last tasks learned, by query. Only ever a prior: it changes cost, never results."""
+"""What this worker's last tasks learned, by query. Only a prior: it changes cost, never results."""
 
 
 @dataclass(frozen=True)
 class FilterTask:
-    """All that a worker needs to run the predicates of one query."""
+    """Everything a worker needs to run the predicates of one query."""
 
     key: str
     pipeline: Pipeline

@@ -1,7 +1,7 @@
-"""What the tasks of one query reported: exact totals for good, single reports while there is room.
+"""Reports of the tasks of one query: exact totals forever, single reports while there is room.
 
-Totals grow with the number of inputs, operators and cells, never with time. Reports and events are kept newest first to
-stay, up to a number of bytes, so a query that runs for months holds as much memory as one that runs for an hour.
+Totals grow with the number of inputs, operators and cells, never with time. The newest reports and events are kept up
+to a number of bytes, so a query that runs for months needs no more memory than one that runs for an hour.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from thalweg.contract.report import HeavyReport, InputReport, Stage, TaskReport
 from thalweg.plan import Event
 
 REPORT_BYTES = 16 << 20
-"""JSON text of the reports that are kept; in memory they take about three times as much."""
+"""Bytes of JSON text to keep; in memory the reports take about three times as much."""
 EVENTS = 10_000
 HEAVY_VALUES = 64
-"""Values of a join key whose counts are kept; a report names the three most frequent of its sample."""
+"""Values of a join key to keep counts of; a report names the three most frequent of its sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Told:
     task: int | None
     event: Event
     heard: int = 0
-    """The number of the report that it came with; a decision of the driver has a number of its own."""
+    """The number of its report; a decision of the driver has its own number."""
 
 
 class History:
@@ -42,7 +42,7 @@ class History:
         self.batches = 0
         """Micro-batches."""
         self.heard = 0
-        """Reports, and decisions of the driver, so far."""
+        """Number of reports and driver decisions so far."""
         self.sent: tuple[int, ...] = ()
         """Rows sent to each cell."""
         self.heavy: dict[str, HeavyReport] = {}
@@ -54,7 +54,7 @@ class History:
         self._batch: int | None = None
 
     def add(self, texts: Iterable[str]) -> list[TaskReport]:
-        """Take in the reports that came together: those of one stage of one micro-batch or batch job."""
+        """Add reports that came together: those of one stage of one micro-batch or batch job."""
         taken = []
         for text in texts:
             self.heard += 1
@@ -77,11 +77,11 @@ class History:
         self.kinds[told.event.kind] += 1
 
     def reports(self, *stages: Stage, since: int = 0) -> list[TaskReport]:
-        """Reports of these stages that are still kept, after the one heard as number `since`."""
+        """Reports of these stages that are still kept, after number `since`."""
         return [r for _, r in self._reports if r.heard > since and r.stage in stages]
 
     def total(self, stage: Stage, alias: str) -> InputReport:
-        """All tasks of a stage added up: counts of the whole life of the query, the rest as the newest has it."""
+        """The sum of a stage's tasks: counts over the whole life of the query, other facts from the newest report."""
         return self._totals.get((stage, alias), InputReport(alias))
 
     def cells(self) -> list[TaskReport]:
@@ -95,7 +95,7 @@ class History:
         return [r for r in kept if r.batch == max(batches)] if batches else self._jobs.get(stage, [])
 
     def _summed(self, report: TaskReport) -> TaskReport:
-        """Add a report to the totals; that of a cell comes back with its totals in it."""
+        """Add a report to the totals; returns it, with its totals if it is from a cell."""
         if report.stage != "cell":
             for i in report.inputs:
                 before = self._totals.get((report.stage, i.alias))

@@ -1,8 +1,8 @@
 """Grouping keys for cells that land in distinct partitions.
 
-Spark puts an integer key into partition pmod(murmur3(key), partitions), so 0, 1, 2 may well share one. Keys depend on
-the number of cells alone: state is found again whatever the session's number of partitions is by then. Cell 0 has the
-same key always, and so notices when the number of cells changes.
+Spark puts an integer key into partition pmod(murmur3(key), partitions), so 0, 1, 2 may well share one. Keys depend
+only on the number of cells, so a session with another number of partitions still finds the state. Cell 0 always has the
+same key, and so notices when the number of cells changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def murmur3(value: int, seed: int = 42) -> int:
 
 
 def cell_keys(cells: int) -> list[int]:
-    """A key for each cell, such that they fall into distinct partitions where there are as many, or a multiple.
+    """A key for each cell; keys fall into distinct partitions if there are exactly enough, or a multiple.
 
     >>> keys = cell_keys(4)
     >>> keys[0], sorted(murmur3(k) % 4 for k in keys)
@@ -48,5 +48,5 @@ def cell_keys(cells: int) -> list[int]:
 
 
 def tasks(cells: int, partitions: int) -> int:
-    """How many of a shuffle's tasks have a cell to run."""
+    """The number of a shuffle's tasks that have a cell to run."""
     return len({murmur3(k) % partitions for k in cell_keys(cells)})

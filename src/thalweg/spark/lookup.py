@@ -1,9 +1,9 @@
 """One stream with filters and tables: each task joins its own rows; no shuffle, no state.
 
 Tables are read when the query runs, not while it is being defined: Spark broadcasts them to the tasks, as it does for
-its own joins of a stream with a static DataFrame. Rows travel as blobs so that a table comes once per task, on the row
-that heads it. A worker keeps the engine, with the tables it indexed and the routes it learned, for the next task; the
-tables' digest says whether it still fits.
+its own joins of a stream with a static DataFrame. Rows travel as blobs so that a table comes once per task, on its
+first row. A worker keeps the engine, with its indexed tables and learned routes, for the next task; the tables' digest
+shows whether it still fits.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from thalweg.state.store import read_ipc, write_ipc
 BLOBS = pa.schema([("first", pa.bool_()), ("blob", pa.binary())])
 BLOBS_DDL = "first boolean, blob binary"
 MOST_BYTES = 256 << 20
-"""A table that is broadcast to every task: Spark's workers have to hold it, and its index, beside their rows."""
+"""Largest table to broadcast: every worker must hold it and its index besides its rows."""
 ENGINES = 16
-"""Engines that a worker keeps; the least recently used goes first."""
+"""Engines to keep per worker; the least recently used goes first."""
 Batches = Iterator[pa.RecordBatch]
 
 _engines: dict[tuple[str, bytes], Engine] = {}
 
 
 def wrapper(table: str = "") -> Callable[[Batches], Batches]:
-    """Turns rows into blobs, one a batch. Those of a stream are headed by a row for the tables to join."""
+    """Turns rows into blobs, one per batch. A stream's blobs start with a row for the tables to join."""
 
     def run(batches: Batches) -> Batches:
         size, headed = 0, bool(table)
@@ -72,7 +72,7 @@ class LookupTask:
     schema: StructType
 
     def run(self, batches: Batches) -> Batches:
-        """Results, and last a row with the report."""
+        """Results, then a row with the report."""
         schema = to_arrow_schema(self.schema, timezone="UTC")
         rows = (row for batch in batches for row in batch.to_pylist())
         head = next(rows, None)

@@ -1,4 +1,4 @@
-"""How workers take the user's orders: pin routes, release them, and ignore what makes no sense.
+"""How workers obey the user's orders: pin routes, release them, and ignore invalid ones.
 
 An order from an old or damaged file must never stop a query, so one that fits no pipeline becomes an event.
 """
@@ -14,11 +14,11 @@ from thalweg.plan import Event, Pipeline, Reason, Route
 from thalweg.spark.control import Control
 
 _told: set[str] = set()
-"""Problems that this worker has reported already."""
+"""Problems already reported by this worker."""
 
 
 def pinned(names: Sequence[str], pipeline: Pipeline) -> tuple[Route | None, str]:
-    """The route that an order of names stands for; None, and what is wrong, where the pipeline does not allow it."""
+    """The route for an order of names, or None and the problem if the pipeline does not allow it."""
     try:
         return order_of(pipeline, names), ""
     except DefinitionError as error:
@@ -26,7 +26,7 @@ def pinned(names: Sequence[str], pipeline: Pipeline) -> tuple[Route | None, str]
 
 
 def ignored(problem: str, policy: str) -> list[Event]:
-    """An event for a problem, the first time that this worker meets it."""
+    """An event for a problem, the first time this worker meets it."""
     if not problem or problem in _told:
         return []
     _told.add(problem)
@@ -34,7 +34,7 @@ def ignored(problem: str, policy: str) -> list[Event]:
 
 
 def obey(engine: Engine, folder: str, key: str, policy: str) -> list[Event]:
-    """Pin or release a cell's routes as the driver last ordered; returns what there is to say about it."""
+    """Pin or release a cell's routes as the driver last ordered; returns events to report."""
     orders, problem = Control(folder, key).orders()
     if not orders.frozen:
         engine.thaw()

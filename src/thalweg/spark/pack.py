@@ -1,7 +1,7 @@
 """Pack: the rows of one source, filtered, placed and put into one Arrow blob for each cell.
 
-So the shuffle and the stateful operator handle a few blobs instead of rows. Every task sends each cell, even one that
-gets no rows, the newest time it saw, so that all cells run in every batch and agree on the watermark.
+The shuffle and the stateful operator then handle a few blobs instead of rows. Every task sends its newest time to each
+cell, even one without rows, so all cells run in every batch and agree on the watermark.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ PACKED_DDL = "key int, input string, part int, rows long, newest long, blob bina
 Batches = Iterator[pa.RecordBatch]
 
 _learned: dict[str, dict[str, Any]] = {}
-"""What this worker's filters had learned when their last task ended; a prior, nothing more."""
+"""What this worker's filters knew when their last task ended; only a prior."""
 
 
 @dataclass(frozen=True)
 class PackTask:
-    """Packs one source, for all inputs that read it. The first of them gives what is packed its name."""
+    """Packs one source for all inputs that read it; the first of them names the result."""
 
     query: Query
     aliases: tuple[str, ...]
@@ -59,7 +59,7 @@ class PackTask:
     policy: str
     seed: int
     control: str
-    """Where orders from the driver are found, and under what name."""
+    """The folder and name of the driver's orders."""
     key: str
 
     def run(self, batches: Batches) -> Batches:
@@ -97,7 +97,7 @@ class PackTask:
         return f"{self.query.text}-{alias}-{self.policy}"
 
     def _sieve(self, shape: Shape, alias: str) -> FilterCell | None:
-        """An input's own predicates, where they may come before its window."""
+        """An input's own predicates, if they may run before its window."""
         i = shape.number[alias]
         judges = shape.filters[i]
         if not judges or shape.query.inputs[i].window.ordered:

@@ -1,7 +1,7 @@
-"""The stateful operator of `tw.sql` as Spark sees it; what a cell does is in `cell.py`.
+"""The stateful operator of `tw.sql` as Spark sees it; `cell.py` does the work of a cell.
 
-Spark unpickles this class in a fresh process at every start of a query, only to learn which state it has. The task
-therefore travels as bytes, and the engine (NumPy, numba) is imported when the first rows come.
+Spark unpickles this class in a fresh process at every start of a query, only to learn which state it has. So the
+task travels as bytes, and the engine (NumPy, numba) is imported only when the first rows arrive.
 """
 
 from __future__ import annotations

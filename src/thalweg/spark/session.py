@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from thalweg.errors import ThalwegError
 
 QUIET = Path(__file__).with_name("quiet.log4j2.properties")
-"""Spark's own start-up chatter hides what a user wants to see."""
+"""Spark's start-up messages hide what a user wants to see."""
 
 LOCAL = {
     "spark.master": "local[*]",
@@ -24,12 +24,12 @@ LOCAL = {
     "spark.log.level": "ERROR",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
     "spark.python.daemon.module": "thalweg.spark.daemon",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # write what changed, not all files
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # write changes, not files
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.sql.streaming.stateStore.providerClass":
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    # The default one starts a process (readlink) for every rename of a local file: seventy for a batch of a join of four
-    # streams. On a local disk both look whether the name is taken and then rename, so nothing is given up.
+    # The default one starts a process (readlink) per rename of a local file: seventy per batch of a four-way join.
+    # On a local disk both check whether the name is taken and then rename, so nothing is lost.
     "spark.sql.streaming.checkpointFileManagerClass":
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 }  # fmt: skip
@@ -63,7 +63,7 @@ def session(app: str = "thalweg", log: str | Path | None = None, **conf: Any) ->
 
 @contextmanager
 def _errors_to(path: Path) -> Iterator[None]:
-    """What is started meanwhile writes its standard error to a file."""
+    """Send the standard error of processes started meanwhile to a file."""
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("ab") as file:

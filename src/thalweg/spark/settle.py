@@ -1,8 +1,8 @@
 """Keeps Spark's garbage collection after each task short.
 
-The loop that a Python worker runs in calls `gc.collect()` between tasks, through everything that was ever imported: a
-tenth of a second and more with the engine loaded, for every task. What is there when a worker's first task ends stays
-for good, so it is taken out of collection once. Counting references goes on as before.
+The loop of a Python worker calls `gc.collect()` between tasks, over everything ever imported: with the engine loaded
+that takes a tenth of a second or more per task. Objects alive when a worker's first task ends stay alive, so we exempt
+them from collection once. Reference counting is unaffected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _settled_in: int | None = None
 
 
 def settle() -> None:
-    """To be called where a task ends; does something once in each process."""
+    """Call at the end of a task; acts once per process."""
     global _settled_in
     if _settled_in != os.getpid():
         _settled_in = os.getpid()

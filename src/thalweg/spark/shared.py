@@ -1,7 +1,7 @@
 """Inputs that read one source travel together: a self-join reads, packs and ships its stream once.
 
-Each row carries a bit mask of the inputs that it belongs to. Spark sets the bits by the inputs' plain SQL predicates,
-packing clears those of Python predicates, and keeps for each cell the bits of the inputs that place the row there.
+Each row carries a bit mask of its inputs. Spark sets the bits by the inputs' plain SQL predicates; packing clears those
+that fail Python predicates, and keeps per cell the bits of the inputs that place the row there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Member:
     alias: str
     placing: Placing
     sieve: FilterCell | None
-    """Its Python predicates, where they may come before its window."""
+    """Its Python predicates, if they may run before its window."""
     came: int = 0
     sent: int = 0
     """Rows sent to cells on its behalf, counting every copy."""
@@ -51,7 +51,7 @@ class Member:
 
 
 def split(batch: pa.RecordBatch, members: Sequence[Member]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a batch by cell; rows that go to several cells come several times."""
+    """The rows of a batch by cell; a row for several cells appears several times."""
     if len(members) > 1:
         yield from _by_cell(*_placed(batch, members))
         return
@@ -62,7 +62,7 @@ def split(batch: pa.RecordBatch, members: Sequence[Member]) -> Iterator[tuple[in
 
 
 def _placed(batch: pa.RecordBatch, members: Sequence[Member]) -> tuple[Ints, pa.RecordBatch]:
-    """A row for each cell that gets it, and that cell; its mask says for which inputs."""
+    """Each row once per cell that gets it, and that cell; its mask names the inputs."""
     masks = batch.column(MEMBERS).to_numpy()
     cells: list[Ints] = []
     rows: list[Ints] = []
@@ -97,7 +97,7 @@ def _by_cell(cell: Ints, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordB
 
 
 def by_input(name: str, table: pa.Table, shared: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, pa.Table]]:
-    """What each input gets of a table that came under a name; `shared` tells which inputs that name stands for."""
+    """Each input's part of a table that came under one name; `shared` lists the inputs of that name."""
     aliases = shared.get(name, (name,))
     if len(aliases) == 1:
         yield aliases[0], table

@@ -1,7 +1,7 @@
 """Builds the DataFrame of `tw.sql`: pack → cell → unpack, and SELECT by Spark.
 
-Each input is packed on its own and only the packed frames are united, so Spark's rule of one event-time column never
-bites. Conjuncts over one input that are plain SQL run in Spark before packing; those with Python functions run in the
+Each input is packed on its own and only the packed frames are united, so Spark's limit of one event-time column never
+applies. Conjuncts over one input that are plain SQL run in Spark before packing; those with Python functions run in the
 pack, adaptively; windows, keys and the rest in the cells. One stream with tables only needs no shuffle and no state.
 """
 
@@ -125,7 +125,7 @@ def _named(query: Query) -> str:
 
 
 class _Build:
-    """One query on its way to a DataFrame."""
+    """Turns one query into a DataFrame."""
 
     def __init__(
         self, query: Query, frames: Mapping[str, StreamInput | TableInput], spark: SparkSession, streaming: bool,
@@ -153,7 +153,7 @@ class _Build:
     # Inputs
 
     def _rates(self) -> list[float] | None:
-        """Declared rates; an input without one is taken to be as fast as the others are on average."""
+        """Declared rates; an input without one gets the average of the others."""
         given = {a: f.rate for a, f in self.frames.items() if isinstance(f, StreamInput) and f.rate is not None}
         if not given:
             return None
@@ -173,7 +173,7 @@ class _Build:
     def _prepared_together(self, aliases: Sequence[str]) -> DataFrame:
         """A source that several inputs read, once, with a bit for each input whose plain SQL conjuncts hold."""
         df: DataFrame = self.frames[aliases[0]].df
-        # A struct for each input, so that `alias.column` in a predicate means what it says.
+        # A struct for each input, so `alias.column` in a predicate resolves.
         rows = df.select(*[F.struct(*[F.col(f"`{c}`") for c in df.columns]).alias(a) for a in aliases])
         members = F.lit(0)
         for k, alias in enumerate(aliases):
@@ -238,7 +238,7 @@ class _Build:
         ]
         if contents:
             each = F.collect_list(F.struct("input", "blob")).alias("tables")
-            # Cached, so that a table is read once and not for each micro-batch.
+            # Cached, so a table is read once and not per micro-batch.
             tables = reduce(DataFrame.unionByName, contents).agg(each).withColumn("first", F.lit(True)).cache()
             rows = rows.join(F.broadcast(tables), "first", "left")
         flat = self._flat()
@@ -253,7 +253,7 @@ class _Build:
         )
 
     def _register(self, routed: Query, *, cells: bool) -> Entry:
-        """Put the query on the board; `routed` is what the cells see of it."""
+        """Put the query on the board; `routed` is the cells' view of it."""
         shape = Shape(routed, prefiltered=True, leave=True)
         inputs = tuple(
             AskedInput(
@@ -313,7 +313,7 @@ class _Build:
     # Output
 
     def _flat(self) -> StructType:
-        """What cells give: the needed columns as `alias.column`, and the result's time."""
+        """The output of cells: the needed columns as `alias.column`, and the time of the result."""
         fields = [StructField(str(c), self.types[c.input, c.name]) for c in self.shape.needed]
         return StructType([*fields, StructField(RESULT_TIME, self._time_type())])
 
@@ -323,8 +323,7 @@ class _Build:
         return next(iter(types.values())) if len(types) == 1 else TimestampType()
 
     def _selected(self, flat: DataFrame) -> DataFrame:
-        """A struct for each input, so that `alias.column` means what it says; then the predicates left over, then
-        SELECT."""
+        """A struct for each input, so `alias.column` resolves; then the remaining predicates, then SELECT."""
         by_alias: dict[str, list[SparkColumn]] = {}
         for c in self.shape.needed:
             by_alias.setdefault(c.input, []).append(F.col(f"`{c}`").alias(c.name))
@@ -337,7 +336,7 @@ class _Build:
 
 
 def _cores(spark: SparkSession) -> int:
-    """The cluster's cores, as far as a session tells."""
+    """The cluster's cores, if the session tells."""
     try:
         return max(1, int(spark.sparkContext.defaultParallelism))
     except Exception:

@@ -1,4 +1,4 @@
-"""Unpack: blobs of results back into rows. Imports nothing but Arrow: its workers do nothing else."""
+"""Unpack: blobs of results back into rows. Imports only Arrow, so its workers start fast."""
 
 from __future__ import annotations
 

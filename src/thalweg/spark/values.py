@@ -17,7 +17,7 @@ from thalweg.language.functions import Kind
 
 
 def reader(kind: Kind, data_type: DataType, timezone: str) -> Reader | None:
-    """The reader for one column, or None where Arrow's own conversion is right."""
+    """The reader for one column, or None if Arrow's own conversion is right."""
     if kind == "row":
         return _row_reader(data_type)
     if kind == "pandas":

@@ -1,4 +1,4 @@
-"""Builds the DataFrame of `tw.where`: SQL before, one Python hop, SQL after; the board hears of it."""
+"""Builds the DataFrame of `tw.where`: SQL before, one Python hop, SQL after."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _hop(
         raise DefinitionError(f"the column name '{STATS}' is taken by Thalweg", hint="rename it")
     entry = board.register(_entry(df, name, policy, pipeline, places, key))
     task = FilterTask(key, pipeline, tuple(python), policy, seed or 0, schema, _timezone(spark), _folder(df))
-    # The very fields of the input, so that metadata such as a watermark's tag stays on them.
+    # The input's own fields, so metadata such as a watermark's tag survives.
     out = StructType([*schema.fields, StructField(STATS, StringType())])
     hopped = df.mapInArrow(runner(task), out)
     stats = F.collect_list(STATS).alias("stats")
@@ -79,10 +79,10 @@ def _entry(df: DataFrame, name: str, policy: str, pipeline: Pipeline, places: di
 
 
 def _key(name: str | None, seed: int | None, pipeline: Pipeline, df: DataFrame) -> str:
-    """Under what workers remember. A named query goes on where it was after a restart; one that is nameless, or has a
-    seed and so must be repeatable, remembers within its application only."""
+    """The key of what workers remember. A named query continues after a restart; one without a name, or with a seed and
+    so repeatable, remembers only within its application."""
     lasting = name if name and seed is None else f"{name or 'where'}-{df.sparkSession.conf.get('spark.app.id', 'app')}"
-    # What was learned without a guard is of no use with it.
+    # Knowledge from before a guard was added is useless after it.
     parts = (op.name + "".join(f"_after_{pipeline.names[g]}" for g in sorted(op.after)) for op in pipeline.operators)
     return f"{lasting}-{'-'.join(parts)}"
 
@@ -119,7 +119,7 @@ def _resolved(p: Predicate, df: DataFrame) -> Predicate:
 
 
 def _distinct(predicates: list[Predicate]) -> list[Predicate]:
-    """Give later predicates of a name already taken a number."""
+    """Number later predicates whose name is taken."""
     taken: dict[str, int] = {}
     out = []
     for p in predicates:
