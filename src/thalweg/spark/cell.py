@@ -147,7 +147,7 @@ class Cell:
         if changed:
             lines = [f"{k}: was {was.get(k, 'not there')}, is {now.get(k, 'not there')}" for k in changed]
             raise CheckpointError(
-                f"this checkpoint belongs to another query: changed are {', '.join(changed)}",
+                f"this checkpoint belongs to another query; these differ: {', '.join(changed)}",
                 where="\n".join(lines), hint="restore what changed, or start from a new checkpoint folder",
             )  # fmt: skip
 

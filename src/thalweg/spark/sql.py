@@ -146,9 +146,7 @@ class _Build:
         self.key = f"sql-{name}-{hashlib.blake2b(query.text.encode(), digest_size=6).hexdigest()}"
         times = [i.spec for i in query.streams]
         self.tick = tick_of(times) if times else "us"
-        self.types = {
-            (a, f.name): f.dataType for a, given in frames.items() for f in given.df.schema.fields
-        }  # fmt: skip
+        self.types = {(a, f.name): f.dataType for a, given in frames.items() for f in given.df.schema.fields}
 
     # Inputs
 

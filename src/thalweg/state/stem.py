@@ -58,7 +58,7 @@ class Stem:
         if self.layout.bits and len(self.layout.bits) != attributes:
             raise DefinitionError(
                 f"the index layout of '{name}' has bits for {len(self.layout.bits)} attributes",
-                hint=f"'{name}' has {attributes} join attributes: give as many numbers",
+                hint=f"'{name}' has {attributes} join attributes: give a number for each",
             )
         self.columns = dict(columns)
         self.slices: list[Slice] = []

@@ -74,7 +74,7 @@ class Residuals:
             held = held.combine_chunks()
         if not isinstance(held, pa.Array) or len(held) != len(chunk):
             raise PredicateError(
-                f"predicate '{residual.text}' was given {len(chunk)} pairs and returned no array of as many verdicts",
+                f"predicate '{residual.text}' was given {len(chunk)} pairs and did not return one verdict for each",
                 hint="a predicate between inputs returns one boolean for each pair it gets",
             )
         return np.asarray(held.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)

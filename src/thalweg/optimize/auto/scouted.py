@@ -193,9 +193,8 @@ class Scouted:
             self._follow_greedy()
             return
         by_class = tuple(
-            j for j in visits.journeys
-            if name and not looking and j.ruster.purpose == "work" and j.ruster.label != ONE
-        )  # fmt: skip
+            j for j in visits.journeys if name and not looking and j.ruster.purpose == "work" and j.ruster.label != ONE
+        )
         if self.awake:
             self.greedy.costs.observe(visits)
         spent = self.ledger.spent

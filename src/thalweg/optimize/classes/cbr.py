@@ -301,7 +301,7 @@ class CBR(Classed):
         named = zip(table.labels(self.content), table.orders.tolist(), strict=True)
         routes = {name: Route(tuple(order)) for name, order in named}
         after = float(expected(learning.rates.of(table), table.orders, costs).mean())
-        self.change(routes, "drop rates per cost of a class turned its order round", after=after)
+        self.change(routes, "new drop rates per cost changed a class's order", after=after)
 
     # Seen from outside
 

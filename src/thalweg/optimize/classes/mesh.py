@@ -207,9 +207,9 @@ class Mesh(Classed):
         self.sampling.drift(sum(s.wanted for s in self.states))
         self._reroute(state)
         name = list(self.plan.routes)[k] or "the tuples"
-        seen = f"{name}: the cost per tuple left what it was"
+        seen = f"{name}: the cost per tuple has moved"
         if not self._bring_in_force(f"{seen}; ordered by what the last batch shows", "drift"):
-            self.note("drift", f"{seen}; sampling afresh")
+            self.note("drift", f"{seen}; sampling again")
 
     def _reroute(self, state: ClassState) -> None:
         """Order a class by drop rate per cost of its work so far."""
@@ -306,7 +306,7 @@ class Mesh(Classed):
 
     def settle(self) -> None:
         """Bring what was learned into force."""
-        self._bring_in_force("drop rates turned an order round", "reorder")
+        self._bring_in_force("new drop rates changed an order", "reorder")
 
     def forget(self) -> None:
         """Drop the outdated sample; the classes stay until a search on new tuples."""
@@ -344,7 +344,7 @@ class Mesh(Classed):
             return ""
         drifting = sum(s.wanted > 0 for s in self.states)
         if drifting:
-            return f"{drifting} of {len(self.states)} classes are being sampled afresh"
+            return f"{drifting} of {len(self.states)} classes are being sampled again"
         more = max(0, self.sampling.again - self.sampling.added)
         return f"next search after {more} more sampled tuples, or a drift"
 

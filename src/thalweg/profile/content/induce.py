@@ -79,9 +79,8 @@ def _numbered(leaf: _Leaf, number: int, where: NDArray[np.int64]) -> tuple[Tree,
 
 
 def _look(
-    leaf: _Leaf, values: Values, category: list[bool], columns: list[int], targets: Floats, least: int,
-    freedom: float,
-) -> None:  # fmt: skip
+    leaf: _Leaf, values: Values, category: list[bool], columns: list[int], targets: Floats, least: int, freedom: float
+) -> None:
     """Find the split of a leaf with the largest gain."""
     mine = targets[leaf.rows]
     if len(mine) < 2 * least:
