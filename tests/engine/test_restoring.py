@@ -85,3 +85,16 @@ def test_a_self_join_stores_its_stream_once() -> None:
     stats = engine.stats()["inputs"]
     assert (stats["a"]["stored"], stats["b"]["stored"], stats["a"]["built"], stats["b"]["built"]) == (50, 0, 50, 25)
     assert set(engine.plan().layouts) == {"a+b", "c"}
+
+
+def test_an_empty_table_can_be_restored() -> None:
+    def fresh() -> tw.Engine:
+        source = tw.Source(pa.schema([("k", pa.int64())]))
+        return tw.Engine("SELECT a.k FROM t a, u b WHERE a.k = b.k", {"t": source, "u": source})
+
+    engine, again = fresh(), fresh()
+    engine.push("t", pa.table({"k": pa.array([], pa.int64())}))
+    engine.push("u", pa.table({"k": [1]}))
+    again.restore(engine.snapshot())
+    again.push("t", pa.table({"k": [1, 2]}))
+    assert again.close().to_pylist() == [{"k": 1}]

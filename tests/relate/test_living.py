@@ -77,3 +77,14 @@ def test_what_has_ended_is_not_kept() -> None:
         living.opened(Deltas(rows, np.arange(at, at + 100), np.full(100, at), np.full(100, at + 150)))
         living.advance(at)
     assert len(living.snapshot()["held"]) < 20_000
+
+
+def test_what_tables_join_to_lives_from_the_beginning() -> None:
+    source = tw.Source(pa.schema([("k", pa.int64())]))
+    living = Living(pa.schema([("k", pa.int64())]))
+    engine = tw.Engine("SELECT a.k FROM t a, u b WHERE a.k = b.k", {"t": source, "u": source}, deltas=living)
+    for name in "tu":
+        engine.push(name, pa.table({"k": [1, 2]}))
+    engine.close()
+    assert sorted(living.advance(10).rows["k"].to_pylist()) == [1, 2]
+    assert living.advance(20).rows.num_rows == 0

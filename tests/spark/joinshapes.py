@@ -94,6 +94,12 @@ SHAPES = {
         ("s1",),
         table=True,
     ),
+    "one stream and a table twice": Shape(
+        "SELECT a.id x, t.name n, u.name m FROM s1 [NOW] a, names t, names u WHERE a.j = t.k AND a.k = u.k",
+        "SELECT a.id, t.name, u.name FROM s1 a, names t, names u WHERE a.j = t.k AND a.k = u.k",
+        ("s1",),
+        table=True,
+    ),
     "a stream with itself": Shape(
         "SELECT a.id x, b.id y FROM s1 [RANGE 2 SECONDS] a, s1 [RANGE 2 SECONDS] b WHERE a.k = b.j AND a.id <> b.id",
         "SELECT a.id, b.id FROM s1 a, s1 b WHERE a.k = b.j AND a.id <> b.id AND " + _within({"a": 2, "b": 2}),

@@ -26,6 +26,7 @@ CASES = [
     ("a clique of four", 6, "auto"),
     ("a star with a table", 2, "chaos"),
     ("one stream and a table", 2, "auto"),
+    ("one stream and a table twice", 2, "auto"),
     ("a stream with itself", 3, "auto"),
     ("the last rows", 2, "chaos"),
     ("the last rows of each key", 2, "auto"),

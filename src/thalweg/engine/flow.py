@@ -120,6 +120,8 @@ class Flow:
         if feed.clock is not None:
             raise DefinitionError(f"'{feed.name}' is a stream", hint="push its rows instead")
         data = feed.conform(batch)
+        if not data.num_rows:
+            return
         feed.rows += data.num_rows
         times, forever = np.full(data.num_rows, ALWAYS), np.full(data.num_rows, FOREVER)
         piece = Piece(data, times, dict.fromkeys(feed.inputs, forever))

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from thalweg.contract.relation import FOREVER, Changes, Closings, Deltas, Ints
+from thalweg.contract.relation import Changes, Closings, Deltas, Ints
+from thalweg.state.slice import ALWAYS
 from thalweg.state.store import read_ipc, write_ipc
 
 NUMBER, START, END = "\0number", "\0start", "\0end"
@@ -20,6 +21,7 @@ NUMBER, START, END = "\0number", "\0start", "\0end"
 class Living:
     """Takes deltas, gives changes.
 
+    >>> from thalweg.contract.relation import FOREVER
     >>> living = Living(pa.schema([("k", pa.int64())]))
     >>> rows = pa.record_batch({"k": [7, 8]})
     >>> living.opened(Deltas(rows, np.array([0, 1]), np.array([3, 5]), np.array([9, FOREVER])))
@@ -36,7 +38,7 @@ class Living:
         self._held = pa.schema([*schema, *(pa.field(*mark) for mark in marks)]).empty_table()
         self._ends: dict[int, int] = {}
         """Ends told since the last advance, by number."""
-        self._frontier = -FOREVER
+        self._frontier = ALWAYS
 
     def opened(self, deltas: Deltas) -> None:
         marks = [pa.array(a) for a in (deltas.number, deltas.start, deltas.end)]

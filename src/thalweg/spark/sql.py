@@ -198,7 +198,7 @@ class _Build:
         sent = [g for g in self.groups if self.query.input(g[0]).is_stream or not self.streaming]
         grouped = self._observed(self._packed(sent), "pack", entry).groupBy("key")
         idle = {a: g.idle for a, g in self.frames.items() if isinstance(g, StreamInput) and g.idle is not None}
-        task = self._cell_task(routed, self.shares, idle)
+        task = self._cell_task(routed, self.shares, idle, {g[0]: g for g in self.groups})
         if self.streaming:
             self._use_rocksdb()
             cells = grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none", self._tables())
@@ -240,12 +240,14 @@ class _Build:
             tables = reduce(DataFrame.unionByName, contents).agg(each).withColumn("first", F.lit(True)).cache()
             rows = rows.join(F.broadcast(tables), "first", "left")
         flat = self._flat()
-        task = LookupTask(self._cell_task(self.query, Shares(()), {}), stream.alias, flat)
+        # A table that is read twice comes twice: nothing is packed here, so nothing is shared.
+        task = LookupTask(self._cell_task(self.query, Shares(()), {}, {}), stream.alias, flat)
         out = StructType([*flat.fields, StructField("stats", StringType())])
         return self._selected(self._observed(rows.mapInArrow(looker(task), out), "cell", entry))
 
-    def _cell_task(self, query: Query, shares: Shares, idle: Mapping[str, int]) -> CellTask:
-        shared = {g[0]: g for g in self.groups}
+    def _cell_task(
+        self, query: Query, shares: Shares, idle: Mapping[str, int], shared: Mapping[str, Sequence[str]]
+    ) -> CellTask:
         return CellTask(
             query, self.policy, self.seed, shares, idle, self.token, self.control, self.key, shared, self.index
         )
