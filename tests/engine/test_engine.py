@@ -601,3 +601,21 @@ def test_no_policy_and_no_layout_changes_the_answer(policy: str, layout: str | L
         engine.advance(t + 300)
     assert got == expected
     assert expected > 1000
+
+
+def test_a_push_that_raised_leaves_nothing_behind():
+    """Results found before the error point into rows that are gone: they must not come out of the next push."""
+
+    def judged(x, y):
+        if x == 101:
+            raise ValueError("no such value")
+        return x + y != 51
+
+    source = Source(pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())]), time="ts")
+    text = "SELECT a.v AS x, b.v AS y FROM s [RANGE 9 SECONDS] a, t [RANGE 9 SECONDS] b WHERE a.k = b.k AND judged(a.v, b.v)"
+    engine = Engine(text, {"s": source, "t": source}, functions={"judged": judged}, policy="written", buffer=4)
+    engine.push("t", pa.table({"ts": [1, 1, 1], "k": [1, 1, 2], "v": [1, 2, 5]}))
+    with pytest.raises(PredicateError):
+        engine.push("s", pa.table({"ts": [2] * 4, "k": [1, 1, 1, 2], "v": [50, 60, 60, 101]}))
+    found = engine.push("s", pa.table({"ts": [3, 3], "k": [7, 1], "v": [777, 778]})).to_pylist()
+    assert sorted((r["x"], r["y"]) for r in found) == [(778, 1), (778, 2)]

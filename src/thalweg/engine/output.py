@@ -77,8 +77,9 @@ class Output:
         return types.pop() if len(types) == 1 and len(units) == 1 else pa.timestamp(self.sources.tick, "UTC")
 
     def into(self, sink: Sink | None) -> None:
-        """Where the results of the call that begins now go."""
-        self._sink = sink
+        """Where the results of the call that begins now go. What one that raised left behind is dropped: it points into rows
+        that are gone."""
+        self._sink, self._chunks, self._held = sink, [], []
 
     def receive(self, i: int, arrival: Arrival, chunk: Ints) -> None:
         """Hold results until there are enough of them to be worth a chunk."""
