@@ -10,10 +10,13 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
+from thalweg.contract.batch import Batch
 from thalweg.contract.monitor import Monitor
 from thalweg.contract.scheduler import Scheduler
 from thalweg.contract.visits import Visits
+from thalweg.optimize.orders.written import Written
 from thalweg.optimize.schedules import Drawn, Fewest
+from thalweg.plan import Ruster
 from thalweg.profile.rates.disorder import Disorder
 
 TEXT = "SELECT a.ts AS t, b.ts AS u, a.k FROM a [RANGE 50 MILLISECONDS], b [RANGE 20 MILLISECONDS] WHERE a.k = b.k"
@@ -117,3 +120,24 @@ def test_a_scheduler_changes_no_answer(scheduler: Scheduler) -> None:
 def test_chaos_draws_its_schedule() -> None:
     assert engine(policy="chaos").plan().schedule["inputs"] == "chaos"
     assert {tuple(Drawn(seed).order({"a": 1, "b": 2, "c": 3})) for seed in range(40)} > {("a", "b", "c")}
+
+
+class Halving(Written):
+    """Splits every batch by row, has no classes, and rests all the same."""
+
+    rest = 3
+
+    def route(self, batch: Batch) -> list[Ruster]:
+        rows = np.arange(len(batch))
+        return [Ruster(half, self.plan.route) for half in (rows[::2], rows[1::2])]
+
+
+def test_no_row_is_lost_when_a_policy_that_splits_batches_rests() -> None:
+    source = tw.Source(pa.schema([("ts", pa.int64()), ("k", pa.int64())]), time="ts")
+    engine = tw.Engine(
+        "SELECT s.k FROM s [NOW] WHERE small(s.k) AND even(s.k)", {"s": source}, policy=Halving,
+        functions={"small": lambda k: k < 900, "even": lambda k: k % 2 == 0},
+    )  # fmt: skip
+    for batch, count in enumerate((10, 20, 5, 40, 1, 30, 7)):
+        found = engine.push("s", pa.table({"ts": [batch] * count, "k": list(range(count))}))
+        assert found["k"].to_pylist() == list(range(0, count, 2))

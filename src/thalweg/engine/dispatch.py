@@ -57,9 +57,11 @@ class Dispatch:
         return [Ruster(None, self.frozen)]
 
     def again(self, batch: Batch) -> Sequence[Ruster]:
-        """Who travels which way while the policy rests."""
-        split = any(r.rows is not None or r.ids is not None for r in self.rusters)
-        return self.policy.assign(batch) if split and isinstance(self.policy, Classifying) else self.rusters
+        """Who travels which way while the policy rests. Rows of another batch mean nothing here: a policy that split them and
+        has no classes is asked after all."""
+        if all(r.rows is None and r.ids is None for r in self.rusters):
+            return self.rusters
+        return self.policy.assign(batch) if isinstance(self.policy, Classifying) else self.ask(batch)
 
     def scouts(self, rows: int, sent: int) -> int:
         """How many of the rows left go ahead of the others."""
