@@ -19,12 +19,19 @@ from thalweg.watch.handle import QueryHandle
 FILTER, JOIN = reported.filters, reported.joined
 
 
+ENTRIES: dict[int, Entry] = {}
+"""Of the handles made here."""
+
+
 def handle(asked, reports, tmp_path) -> QueryHandle:
-    return QueryHandle(Entry(asked, Control(str(tmp_path), "q"), reported.history(reports)))
+    entry = Entry(asked, Control(str(tmp_path), "q"), reported.history(reports))
+    made = QueryHandle(entry)
+    ENTRIES[id(made)] = entry
+    return made
 
 
 def add(handle: QueryHandle, *reports) -> None:
-    handle._entry.add([json.dumps(r.record()) for r in reports])
+    ENTRIES[id(handle)].add([json.dumps(r.record()) for r in reports])
 
 
 def test_a_cursor_gives_only_what_came_after_it(tmp_path):

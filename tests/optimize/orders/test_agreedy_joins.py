@@ -12,11 +12,11 @@ from itertools import combinations, permutations
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import Journey, Visits
 from thalweg.engine.engine import Engine
+from thalweg.engine.piece import Piece
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
 from thalweg.optimize.orders.agreedy import AGreedy
@@ -528,15 +528,15 @@ def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:
     pace = policy.scouting.pace
     pace.every = sending.dispatch.rest = 0  # seldom scouts may take the written order, resting policies are told later
     pace.looking = True
-    sending.once(engine.stages[0].arrive(*arrived(1000, random))[0], [], 0)
+    sending.once(engine.stages[0].arrive(arrived(1000, random))[0], [], 0)
     assert policy.ledger.spent - spent >= policy.scouting.trip + UNIT * 3200 / 8
     assert engine.stats()["inputs"]["b"]["entries"] == entries
 
 
-def arrived(rows: int, random: np.random.Generator) -> tuple[pa.RecordBatch, NDArray[np.int64], NDArray[np.int64]]:
-    """Tuples of a, their times and their last moments."""
+def arrived(rows: int, random: np.random.Generator) -> Piece:
+    """Rows of a, with their times and their last moments."""
     table = keyed([3] * rows, random.integers(0, 200, rows)).combine_chunks().to_batches()[0]
-    return table, np.full(rows, 3), np.full(rows, 10**6)
+    return Piece(table, np.full(rows, 3), {0: np.full(rows, 10**6)})
 
 
 def test_what_was_learned_survives_a_snapshot() -> None:

@@ -48,14 +48,15 @@ class Saving:
         return self.tuples >= least and self.mean > max(errors * self.error, share * self.cost)
 
 
-def overhead(more: int, rows: float, prices: Prices) -> float:
-    """Seconds per row of `more` further classes, in batches of `rows` rows: to tell them apart and follow each."""
-    return prices.send * more / rows + prices.classify
+def overhead(prices: Prices, rows: float | None = None) -> float:
+    """Seconds per row that classes take, however many they are: all travel as one ruster. Telling them apart costs the
+    same by the row; filters are called again for other routes, once for a batch of `rows`. Joins give none."""
+    return prices.classify + (0.0 if rows is None else prices.send / rows)
 
 
-def conceivable(cost: float, rows: float, prices: Prices) -> bool:
-    """Whether two classes could pay at all if a row costs `cost` seconds."""
-    return overhead(1, rows, prices) < MOST_OVERHEAD * cost
+def conceivable(cost: float, prices: Prices, rows: float | None = None) -> bool:
+    """Whether classes could pay at all where a row costs this many seconds."""
+    return overhead(prices, rows) < MOST_OVERHEAD * cost
 
 
 class Contest:
@@ -106,9 +107,9 @@ class Contest:
         return float((prices[:, 0] - prices[:, COLUMNS[follows]]).mean()) if follows else 0.0
 
     def overhead(self, name: str) -> float:
-        """Seconds per tuple of further rusters, of telling classes apart, and of following each of them."""
-        more = self.classes(name) - 1
-        return overhead(more, self._batch_rows, self.costs.prices) if more else 0.0
+        """Seconds per row that the classes of a contestant take."""
+        rows = None if self.costs.joins else self._batch_rows
+        return overhead(self.costs.prices, rows) if self.classes(name) > 1 else 0.0
 
     def batch(self, rows: int) -> None:
         self._batch_rows += 0.1 * (rows - self._batch_rows)

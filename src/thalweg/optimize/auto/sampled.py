@@ -149,7 +149,7 @@ class Sampled:
 
     def _dear(self) -> bool:
         """Whether rows take long enough for extra rusters and decisions to pay."""
-        return conceivable(self.ledger.useful / max(self.auto.tuples, 1), self.state.rows, self.auto.prices)
+        return conceivable(self.ledger.useful / max(self.auto.tuples, 1), self.auto.prices, self.state.rows)
 
     # Observing
 

@@ -141,7 +141,7 @@ class Scouted:
         if not self._content or self.ledger.useful < self.state.until or self.ledger.tuition <= 0.0:
             return False
         pace = self.greedy.scouting.pace
-        return conceivable(pace.now, pace.rows, self.auto.prices)
+        return conceivable(pace.now, self.auto.prices)
 
     def _curious(self) -> bool:
         """Whether more scouts would help judge classes now."""
