@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from thalweg.language.query import Source
 from thalweg.optimize.auto.auto import Auto
 from thalweg.optimize.auto.scouted import Scouted, Side
 from thalweg.plan import Operator, Pipeline
+from thalweg.profile.prices import RECORDED, Prices
 
 STREAM = Source(pa.schema([("ts", pa.int64()), ("kind", pa.int64()), ("x", pa.int64()), ("y", pa.int64())]), "ts", "ms")
 TABLE = Source(pa.schema([("k", pa.int64())]))
@@ -36,10 +38,10 @@ def tuples(rows: int, start: int, random: np.random.Generator, *, swapped: bool 
     return pa.table({"ts": np.arange(start, start + rows), "kind": kind, "x": x, "y": y})
 
 
-def engine(policy: str = "auto", seed: int = 0) -> Engine:
+def engine(policy: str = "auto", seed: int = 0, prices: Prices = RECORDED) -> Engine:
     spread = pa.table({"k": np.repeat(np.arange(KEYS) * 1000, EACH)})
     sources = {"s": STREAM, "t": TABLE, "u": TABLE}
-    return Engine(bind(TEXT, sources), policy=policy, seed=seed, tables={"t": spread, "u": spread})
+    return Engine(bind(TEXT, sources), policy=policy, seed=seed, prices=prices, tables={"t": spread, "u": spread})
 
 
 def feed(
@@ -88,7 +90,7 @@ def test_classes_come_in_force_where_the_kind_tells_and_say_so() -> None:
 
 
 def test_classes_that_would_cost_more_than_they_save_are_not_looked_for() -> None:
-    made = engine(seed=1)
+    made = engine(seed=1, prices=replace(RECORDED, classify=1e-6))
     feed(made, 40, seed=1, rows=500)
     policy = policy_of(made)
     assert policy.greedy.scouting.pace.rounds > 0
