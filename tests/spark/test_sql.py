@@ -147,6 +147,27 @@ def test_a_join_keeps_its_tables_as_they_were_when_it_started(spark, tmp_path):
     assert run(2, ["z"]) == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
 
 
+def test_a_new_query_reads_a_table_again(spark, tmp_path):
+    """What one query has read of a table is not another one's, though both name the same files in one session."""
+    (tmp_path / "s").mkdir()
+    pq.write_table(
+        pa.table({"ts": pa.array([1_000_000], pa.timestamp("us", "UTC")), "k": [1]}), tmp_path / "s" / "0.parquet"
+    )
+
+    def run(name, words):
+        spark.createDataFrame([(1, w) for w in words], "k long, word string").write.mode("overwrite").json(
+            str(tmp_path / "t")
+        )
+        stream = spark.readStream.schema("ts timestamp, k long").parquet(str(tmp_path / "s"))
+        table = spark.read.schema("k long, word string").json(str(tmp_path / "t"))
+        text = "SELECT t.word FROM s [NOW], t WHERE s.k = t.k"
+        df = tw.sql(text, name=name, s=tw.stream(stream, time="ts"), t=table)
+        return sorted(r.word for r in drain(spark, df, tmp_path / name).collect())
+
+    assert run("first", ["x", "y"]) == ["x", "y"]
+    assert run("second", ["z"]) == ["z"]
+
+
 @pytest.mark.parametrize(("name", "cells", "policy"), CASES)
 def test_streaming(spark, folder, tmp_path, name, cells, policy):
     shape = SHAPES[name]

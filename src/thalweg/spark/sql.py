@@ -236,8 +236,10 @@ class _Build:
         ]
         if contents:
             each = F.collect_list(F.struct("input", "blob")).alias("tables")
-            # Cached, so a table is read once and not per micro-batch.
-            tables = reduce(DataFrame.unionByName, contents).agg(each).withColumn("first", F.lit(True)).cache()
+            # Cached, so a table is read once and not per micro-batch. The token keeps another query over the same files
+            # from finding this one's rows in the cache.
+            marks = {"first": F.lit(True), "token": F.lit(self.token)}
+            tables = reduce(DataFrame.unionByName, contents).agg(each).withColumns(marks).cache().drop("token")
             rows = rows.join(F.broadcast(tables), "first", "left")
         flat = self._flat()
         # A table that is read twice comes twice: nothing is packed here, so nothing is shared.

@@ -81,6 +81,7 @@ class Watcher:
         """The query as it is now, with what came since the last look."""
         view = handle_of(name).view(since=self._cursors[name])
         self._cursors[name] = view.cursor
+        self._events[name].extend(view.events)
         return view
 
     def _note(self, name: str, progress: Any) -> tuple[str, str]:
@@ -98,9 +99,7 @@ class Watcher:
         words = "running" if query.isActive else "failed" if failed else "over"
         heading, note = self._note(name, progress)
         how = f"batch {progress['batchId']}   {_rate(progress)}" if progress else "waiting for the first batch"
-        view = self._view(name)
-        self._events[name].extend(view.events)
-        view = replace(view, events=tuple(self._events[name]))
+        view = replace(self._view(name), events=tuple(self._events[name]))
         return panel(view, "   ".join(w for w in (words, how, heading) if w), note=note, failed=failed)
 
 

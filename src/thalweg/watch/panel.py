@@ -24,7 +24,7 @@ def panel(view: QueryView, heading: str, *, note: str = "", failed: bool = False
     """The panel of a query; `heading` says how far it is, `note` is a last line."""
     body: list[RenderableType] = [Text.assemble((view.name, "bold cyan"), f"   {heading}")]
     if view.filters:
-        body += [Text(""), _filters(view)]
+        body += [Text(""), _filters(view), *_routes(view)]
     if view.kind == "join":
         body += [Text(""), _inputs(view)]
     results = ("results", f"{view.rows_out:,}") if view.kind == "join" else ("", "")
@@ -63,7 +63,7 @@ def _filters(view: QueryView) -> Table:
 
 
 def _predicates(table: Table, path: PathView, owner: Sequence[str]) -> None:
-    """The predicates in the order that most rows take, and the other orders in force."""
+    """The predicates in the order that most rows take."""
     for place, name in enumerate(path.order, 1):
         p = path.operator(name)
         full = round(BAR * p.calls / p.spark_calls) if p.spark_calls else 0
@@ -72,9 +72,12 @@ def _predicates(table: Table, path: PathView, owner: Sequence[str]) -> None:
             "" if p.cost is None else microseconds(p.cost), f"{p.calls:,}", f"{p.spark_calls:,}",
             Text("█" * full, "cyan") + Text("░" * (BAR - full), "dim"), *owner,
         )  # fmt: skip
-    if len(path.routes) > 1:
-        for route in path.routes:
-            table.add_row(Text(f"   {route.share:.0%} of rows", "dim"), Text(brief(str(route)), "dim"))
+
+
+def _routes(view: QueryView) -> list[Text]:
+    """A line for each order in force, where there are several."""
+    paths = [i.filters for i in view.inputs if i.filters is not None and len(i.filters.routes) > 1]
+    return [Text(f"{r.share:>6.0%} of rows  {brief(str(r))}", "dim") for path in paths for r in path.routes]
 
 
 def _inputs(view: QueryView) -> Table:

@@ -286,7 +286,7 @@ def test_explains_margins_in_the_words_of_the_pipeline() -> None:
     )
     told = policy.explain()
     assert [round(o.pass_rate, 1) for o in told.operators] == [0.2, 0.5, 0.9]
-    assert str(told.to_change).startswith("f1 would take the place of f0: it does ")
+    assert str(told.to_change).startswith("f0 stays ahead of f1, which does ")
     assert told.routes[0].estimate == pytest.approx(
         order_work(policy.profile.bits == 0, policy.order, [1.0] * 3) / 200, rel=0.2
     )

@@ -349,9 +349,7 @@ class AGreedy(Profiling):
             return Reason("")
         lead, rival, present = nearest
         names = self.pipeline.names
-        why = (
-            "{rival} would take the place of {present}: it does {lead:.0%} as much for its cost and needs {needed:.0%}"
-        )
+        why = "{present} stays ahead of {rival}, which does {lead:.0%} as much per unit of cost; above {needed:.0%} it overtakes"
         return Reason.of(why, rival=names[rival], present=names[present], lead=lead, needed=1 / self.alpha)
 
     def snapshot(self) -> dict[str, Any]:
