@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.plan import Pipeline
-
 Bits = NDArray[np.int8]
 Floats = NDArray[np.float64]
 MOST = 127
@@ -66,7 +64,3 @@ def subsets(rows: Floats) -> Floats:
     for op in range(rows.shape[1]):
         product = np.concatenate([product, product * rows[:, op : op + 1]], axis=1)
     return np.asarray(product.sum(axis=0))
-
-
-def has_stems(pipeline: Pipeline) -> bool:
-    return any(op.kind == "stem" for op in pipeline.operators)
