@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-long bench docs lint lock clean
+VERSION ?= 4.1
+
+.PHONY: setup demo test test-long test-spark test-services bench docs lint lock clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -24,6 +26,12 @@ test: setup  ## lint, types and the test suite
 test-long: setup  ## the tests that take minutes: faults, soaks, many random cases
 	$(BIN)/python -m pytest -m long
 
+test-spark: setup  ## the Spark tests with another Spark: make test-spark VERSION=4.1
+	$(BIN)/python tools/spark_versions.py $(VERSION)
+
+test-services: setup  ## against a real Kafka, Delta, Iceberg and PostgreSQL; fetches jars with Maven
+	$(BIN)/python tools/services.py
+
 bench: setup  ## benchmarks against other engines; results in benchmarks/*/results.md
 	$(BIN)/python -m benchmarks.filters
 	$(BIN)/python -m benchmarks.joins
@@ -31,6 +39,7 @@ bench: setup  ## benchmarks against other engines; results in benchmarks/*/resul
 	$(BIN)/python -m benchmarks.classes
 	$(BIN)/python -m benchmarks.shares
 	$(BIN)/python -m benchmarks.spark_joins
+	$(BIN)/python -m benchmarks.relations
 
 docs: setup  ## the documentation as a site, in out/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -16,7 +16,7 @@ def readings(first, count, step):
     return pa.table(values, schema=SCHEMA)
 
 
-sources = {name: tw.Source(SCHEMA, time="ts") for name in ("heat", "light")}
+sources = {name: tw.Source(SCHEMA, time="ts", unit="ms") for name in ("heat", "light")}
 text = """
 SELECT h.sensor, h.value AS heat, l.value AS light
 FROM heat [RANGE 10 SECONDS] AS h, light [RANGE 10 SECONDS] AS l

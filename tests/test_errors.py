@@ -8,6 +8,7 @@ import pytest
 
 from thalweg.errors import (
     CheckpointError,
+    ConnectorError,
     DefinitionError,
     PredicateError,
     QueryError,
@@ -16,7 +17,7 @@ from thalweg.errors import (
 )
 from thalweg.execute.filters import NoVerdict, WrongCount
 
-FAMILY = [DefinitionError, QueryError, PredicateError, CheckpointError, NoVerdict, WrongCount]
+FAMILY = [DefinitionError, QueryError, PredicateError, CheckpointError, ConnectorError, NoVerdict, WrongCount]
 
 
 @pytest.mark.parametrize("kind", FAMILY)

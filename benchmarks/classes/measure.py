@@ -99,7 +99,7 @@ def joins(classes: int) -> tuple[Callable[[pa.RecordBatch], object], ByColumn]:
     named = ", ".join(f"s.c{k} AS c{k}" for k in CLASSES)
     schema = data(1, np.random.default_rng(0)).schema
     sources = {"s": Source(schema, "ts", "ms"), **{n: Source(t.schema) for n, t in tables.items()}}
-    query = bind(f"SELECT {named} FROM s [NOW], {', '.join(tables)} WHERE {where}", sources)
+    query = bind(f"SELECT {named} FROM s [NOW], {', '.join(tables)} WHERE {where}", sources).query
     made: list[ByColumn] = []
 
     def policy(pipeline: Pipeline, seed: int) -> ByColumn:

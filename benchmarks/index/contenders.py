@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.joins.thalweg_runs import Chooser, query_of
 from benchmarks.joins.workloads import PHASE, Workload
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.optimize.indexes.layoutcost import Workload as Asked
 from thalweg.optimize.indexes.layoutsearch import select
 from thalweg.optimize.indexes.tuner import Facts, IndexTuner, IndexView
@@ -62,7 +62,7 @@ def run(
     w: Workload, name: str, routes: Chooser, *, tuner: IndexTuner | None = None, layout: Layout | str = "hash",
     batch: int = BATCH,
 ) -> Pass:  # fmt: skip
-    engine = Engine(query_of(w), policy=routes, index=tuner or layout)
+    engine = BlockEngine(query_of(w), policy=routes, index=tuner or layout)
     spent = [0.0]
     if engine.flow.tuning is not None:
         engine.flow.tuning.observe = _timed(engine.flow.tuning.observe, spent)  # type: ignore[method-assign]

@@ -24,7 +24,7 @@ from thalweg.language.bind import bind
 from thalweg.language.query import Source
 marks.append(time.process_time())
 schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
-streams = {n: Source(schema, "ts") for n in "abc"}
+streams = {n: Source(schema, "ts", "ms") for n in "abc"}
 text = "SELECT a.ts, b.ts AS other FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW 1 SECOND"
 engine = Engine(bind(text, streams), policy="auto")
 rows = pa.table({"ts": list(range(100)), "k": [i % 10 for i in range(100)]}, schema=schema)

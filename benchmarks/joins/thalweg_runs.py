@@ -26,7 +26,7 @@ from benchmarks.joins.workloads import PHASE, Workload
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
 from thalweg.contract.visits import Visits
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
 from thalweg.optimize.orders.single import SingleRoute
@@ -59,7 +59,7 @@ class Run:
 
 def query_of(w: Workload) -> Query:
     sources = {n: Source(t.schema, "ts" if n in w.streams else None, "ms") for n, t in w.data.items()}
-    return bind(w.sql, sources)
+    return bind(w.sql, sources).query
 
 
 def run(w: Workload, folder: Path, policy: Chooser = "auto", *, batch: int = BATCH, seed: int = 0) -> Run:
@@ -72,7 +72,7 @@ def feed(
     w: Workload, tables: Mapping[str, pa.Table], policy: Chooser = "auto", *, batch: int = BATCH, seed: int = 0,
     layout: str = "hash",
 ) -> Run:  # fmt: skip
-    engine = Engine(query_of(w), policy=policy, seed=seed, index=layout, tables={t: tables[t] for t in w.tables})
+    engine = BlockEngine(query_of(w), policy=policy, seed=seed, index=layout, tables={t: tables[t] for t in w.tables})
     found: list[pa.RecordBatch] = []
     stored = 0
     for start in range(0, w.tuples, batch):
@@ -102,15 +102,15 @@ def side_by_side(
     batch goes to all engines in turn, and another engine comes first each time, so they meet the same load.
     """
     query, clock = query_of(w), time.process_time
-    engines: list[Engine] = []
+    engines: list[BlockEngine] = []
     seconds, results = np.zeros(len(policies)), [0] * len(policies)
     gc.collect()
     for k, policy in enumerate(policies):
         started = clock()
-        engines.append(Engine(query, policy=policy, tables={t: w.data[t] for t in w.tables}))
+        engines.append(BlockEngine(query, policy=policy, tables={t: w.data[t] for t in w.tables}))
         seconds[k] += clock() - started
 
-    def each(step: Callable[[Engine], pa.Table]) -> None:
+    def each(step: Callable[[BlockEngine], pa.Table]) -> None:
         nonlocal turn
         turn += 1
         for k in in_turn(len(engines), turn):
@@ -231,7 +231,7 @@ def hindsight(w: Workload, tables: Mapping[str, pa.Table], *, batch: int = BATCH
         pipelines[pipeline.stream] = pipeline
         return SingleRoute(pipeline, seed)
 
-    Engine(query_of(w), policy=look, tables={t: tables[t] for t in w.tables})
+    BlockEngine(query_of(w), policy=look, tables={t: tables[t] for t in w.tables})
     allowed = {
         s: [o for o in permutations(range(len(p))) if p.allows(Route(o))][:most] for s, p in pipelines.items()
     }  # fmt: skip

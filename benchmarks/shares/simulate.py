@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thalweg.engine.placing import Placing
+from thalweg.engine.placing import ByShares
 from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
@@ -54,8 +54,10 @@ def query(shape: str) -> Query:
     """The join of a shape; every edge has a column of its own in both streams."""
     columns = {s: ["ts", *(a + b for a, b in EDGES[shape] if s in (a, b))] for s in STREAMS}
     where = " AND ".join(f"{a}.{a}{b} = {b}.{a}{b}" for a, b in EDGES[shape])
-    sources = {s: Source(pa.schema([(c, pa.int64()) for c in names]), time="ts") for s, names in columns.items()}
-    return bind(f"SELECT a.ts FROM a, b, c, d WHERE {where} WINDOW 10 SECONDS", sources)
+    sources = {
+        s: Source(pa.schema([(c, pa.int64()) for c in names]), time="ts", unit="ms") for s, names in columns.items()
+    }
+    return bind(f"SELECT a.ts FROM a, b, c, d WHERE {where} WINDOW 10 SECONDS", sources).query
 
 
 def tuples(q: Query, keys: str, rows: int, seed: int) -> dict[str, pa.RecordBatch]:
@@ -80,7 +82,7 @@ def loads(q: Query, shares: Shares, data: dict[str, pa.RecordBatch]) -> NDArray[
     shape = Shape(q)
     got = np.zeros(shares.cells, np.int64)
     for alias, batch in data.items():
-        placing = Placing(shape, alias, shares)
+        placing = ByShares(shares).placing(shape, alias)
         base, _ = placing.base(batch)
         counts = np.bincount(base, minlength=shares.cells)
         first = np.flatnonzero(counts)

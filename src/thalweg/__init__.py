@@ -7,53 +7,89 @@ print(tw.query("hot").explain())
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from thalweg.errors import CheckpointError, DefinitionError, PredicateError, QueryError, ThalwegError
+from thalweg.errors import CheckpointError, ConnectorError, DefinitionError, PredicateError, QueryError, ThalwegError
 
 if TYPE_CHECKING:
-    from thalweg.api import Predicate, QueryHandle, metrics, pred, query, session, sql, stream, table, where
+    from thalweg.api import (
+        Check,
+        DryRun,
+        JoinDryRun,
+        Kafka,
+        Predicate,
+        QueryHandle,
+        await_termination,
+        check,
+        divided,
+        dry_run,
+        kafka,
+        metrics,
+        plain_errors,
+        pred,
+        predicate,
+        query,
+        session,
+        sql,
+        stream,
+        table,
+        upsert,
+        where,
+    )
     from thalweg.engine.engine import Engine
     from thalweg.language.query import Source
 
 __version__ = "0.1.0"
+
+_ELSEWHERE = {"Engine": "thalweg.engine.engine", "Source": "thalweg.language.query"}
+_DOORS = (
+    "Check", "DryRun", "JoinDryRun", "Kafka", "Predicate", "QueryHandle", "await_termination", "check", "divided",
+    "dry_run", "kafka", "metrics", "plain_errors", "pred", "predicate", "query", "session", "sql", "stream", "table",
+    "upsert", "where",
+)  # fmt: skip
+
 __all__ = [
+    "Check",
     "CheckpointError",
+    "ConnectorError",
     "DefinitionError",
+    "DryRun",
     "Engine",
+    "JoinDryRun",
+    "Kafka",
     "Predicate",
     "PredicateError",
     "QueryError",
     "QueryHandle",
     "Source",
     "ThalwegError",
+    "await_termination",
+    "check",
+    "divided",
+    "dry_run",
+    "kafka",
     "metrics",
+    "plain_errors",
     "pred",
+    "predicate",
     "query",
     "session",
     "sql",
     "stream",
     "table",
+    "upsert",
     "where",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """The parts that need pyspark are imported when first used: the engine works without."""
-    if name == "Engine":
-        from thalweg.engine.engine import Engine
-
-        return Engine
-    if name == "Source":
-        from thalweg.language.query import Source
-
-        return Source
-    if name in ("Predicate", "QueryHandle", "metrics", "pred", "query", "session", "sql", "stream", "table", "where"):
-        from thalweg import api
-
-        return getattr(api, name)
+    """What needs pyspark is imported when first used: the engine works without."""
+    if name in _DOORS or name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE.get(name, "thalweg.api")), name)
     raise AttributeError(f"module 'thalweg' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    """What users need, and nothing else."""
+    return [*__all__, "__version__"]

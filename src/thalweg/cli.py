@@ -20,6 +20,23 @@ app = typer.Typer(
 app.add_typer(lab, name="lab")
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from thalweg import __version__
+
+        typer.echo(f"thalweg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def thalweg(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Continuous queries on Spark whose plans follow the data."""
+
+
 @app.command()
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller streams: about a minute.")] = False,
@@ -56,6 +73,14 @@ def explain(file: AppFile, query: Only = None) -> None:
     from thalweg.app.run import explain
 
     _end(lambda: explain(file, only=tuple(query or ())))
+
+
+@app.command()
+def check(file: AppFile, query: Only = None) -> None:
+    """Say whether the queries of an application file may go on with their checkpoints. Nothing is started or changed."""
+    from thalweg.app.run import check
+
+    _end(lambda: check(file, only=tuple(query or ())))
 
 
 @app.command()

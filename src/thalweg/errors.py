@@ -37,13 +37,24 @@ class DefinitionError(ThalwegError, ValueError):
 class QueryError(DefinitionError):
     """The SQL text can't be parsed or is not supported; `where` underlines the place."""
 
+    missing: str = ""
+    """A name in FROM that stands for nothing that was given."""
+
 
 class PredicateError(ThalwegError):
     """A predicate raised on a row that passes all others, or returned no valid verdict."""
 
 
+class AggregateError(ThalwegError):
+    """A value made of several rows can't be computed: a sum overflows, a scalar subquery has several rows."""
+
+
 class CheckpointError(ThalwegError):
     """The checkpoint of a restarted query belongs to a different query."""
+
+
+class ConnectorError(ThalwegError):
+    """A source or sink can't be reached, or does not hold what the query was promised."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -33,7 +33,7 @@ def test_no_java_is_told_with_what_to_install(monkeypatch):
     assert "something is missing" in done.stdout
 
 
-@pytest.mark.parametrize(("package", "version"), [("protobuf", "5.29.1"), ("pandas", "3.0.0"), ("pyspark", "4.2.9")])
+@pytest.mark.parametrize(("package", "version"), [("protobuf", "5.29.1"), ("pandas", "4.0.0"), ("pyspark", "3.5.9")])
 def test_a_package_that_does_not_fit_is_told_with_its_range(monkeypatch, package, version):
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version if name == package else real(name))

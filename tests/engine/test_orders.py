@@ -21,7 +21,7 @@ SEED = 8
 
 
 def engine(**options) -> Engine:
-    return Engine(bind(TEXT, {s: Source(SCHEMA, time="ts") for s in "abc"}), slice_rows=16, **options)
+    return Engine(bind(TEXT, {s: Source(SCHEMA, time="ts", unit="ms") for s in "abc"}), slice_rows=16, **options)
 
 
 def batches(count: int = 6, rows: int = 300):

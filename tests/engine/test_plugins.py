@@ -24,7 +24,9 @@ SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
 
 
 def engine(**options) -> tw.Engine:
-    return tw.Engine(TEXT, {"a": tw.Source(SCHEMA, time="ts"), "b": tw.Source(SCHEMA, time="ts")}, **options)
+    return tw.Engine(
+        TEXT, {"a": tw.Source(SCHEMA, time="ts", unit="ms"), "b": tw.Source(SCHEMA, time="ts", unit="ms")}, **options
+    )
 
 
 def rows(seed: int, count: int) -> pa.Table:
@@ -133,7 +135,7 @@ class Halving(Written):
 
 
 def test_no_row_is_lost_when_a_policy_that_splits_batches_rests() -> None:
-    source = tw.Source(pa.schema([("ts", pa.int64()), ("k", pa.int64())]), time="ts")
+    source = tw.Source(pa.schema([("ts", pa.int64()), ("k", pa.int64())]), time="ts", unit="ms")
     engine = tw.Engine(
         "SELECT s.k FROM s [NOW] WHERE small(s.k) AND even(s.k)", {"s": source}, policy=Halving,
         functions={"small": lambda k: k < 900, "even": lambda k: k % 2 == 0},

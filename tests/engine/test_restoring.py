@@ -32,7 +32,9 @@ def small(v: int) -> bool:
 
 
 def make(text: str, policy: str, index: str) -> tw.Engine:
-    query = bind(TEXTS[text], {n: tw.Source(SCHEMA, time="ts") for n in "abc"}, {"even": even, "small": small})
+    query = bind(
+        TEXTS[text], {n: tw.Source(SCHEMA, time="ts", unit="ms") for n in "abc"}, {"even": even, "small": small}
+    ).query
     meters = {alias: RecordedMeter([3e-6, 1e-6, 2e-7, 2e-7, 2e-7]) for alias in "abc"}
     return tw.Engine(query, policy=policy, index=index, seed=3, slice_rows=64, meters=meters)
 
@@ -45,7 +47,7 @@ def run(text: str, policy: str, index: str, how: str, seed: int) -> tuple[list[A
     found: list[Any] = []
     for batch in range(60):
         many = 30 if batch < 25 else 5  # what is selective changes
-        for name in engine.feeds:
+        for name in engine.streams:
             wide = 2 if (name == "b") == (batch < 30) else 40
             keys = {"k": random.integers(0, many * wide, 100), "l": random.integers(0, 60, 100)}
             times = np.sort(random.integers(batch * 50, batch * 50 + 50, 100))

@@ -17,7 +17,7 @@ SEED = 15
 
 
 def engine(text: str = TEXT, *, lateness: int = 0, **options: object) -> tw.Engine:
-    source = tw.Source(SCHEMA, time="ts", lateness=lateness * 1000)
+    source = tw.Source(SCHEMA, time="ts", unit="ms", lateness=f"{lateness} milliseconds")
     return tw.Engine(text, {"a": source, "b": source}, slice_rows=16, **options)  # type: ignore[arg-type]
 
 
@@ -40,7 +40,7 @@ def test_a_watermark_is_the_newest_time_less_the_lateness() -> None:
 
 
 def test_an_idle_stream_follows_the_others_and_says_so() -> None:
-    waits, goes_on = engine(lateness=10), engine(lateness=10, idle={"b": 50_000})
+    waits, goes_on = engine(lateness=10), engine(lateness=10, idle={"b": "50 milliseconds"})
     for made in (waits, goes_on):
         made.push("a", rows([40]))
         made.push("b", rows([5]))
@@ -48,11 +48,11 @@ def test_an_idle_stream_follows_the_others_and_says_so() -> None:
         made.advance()
     assert watermarks(waits) == {"a": 90, "b": -5}
     assert watermarks(goes_on) == {"a": 90, "b": 40}
-    assert (waits.sources.silent(), goes_on.sources.silent()) == ([], ["b"])
+    assert (waits.silent(), goes_on.silent()) == ([], ["b"])
     goes_on.push("b", rows([39, 41, 200]))
     assert goes_on.stats()["sources"]["b"]["late"] == 1
     goes_on.advance()
-    assert goes_on.sources.silent() == []
+    assert goes_on.silent() == []
 
 
 def test_a_watermark_never_goes_back() -> None:
@@ -112,7 +112,7 @@ def test_spans_are_two_slices_long_and_longer_where_few_rows_come() -> None:
 
 
 def test_the_input_with_the_fewest_rows_goes_first_and_every_row_once() -> None:
-    clock = Clock(tw.Source(SCHEMA, time="ts"), "us")
+    clock = Clock(tw.Source(SCHEMA, time="ts", unit="ms"), "us")
     sent = {"a": rows(np.arange(3_000)[::-1].copy()), "b": rows(np.arange(0, 3_000, 3))}
     cut = list(turns(sent, {"a": clock, "b": clock}, 100_000, Fewest()))
     assert len(cut) > 3

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from thalweg.contract.batch import Batch
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.errors import DefinitionError
 from thalweg.execute.meter import RecordedMeter
 from thalweg.language.bind import bind
@@ -21,7 +21,7 @@ TABLE = Source(pa.schema([("pk", pa.int64())]))
 
 def two_tables(where: str = "", functions: dict[str, object] | None = None) -> Query:
     text = f"SELECT s.ts AS ts FROM s [NOW], t, u WHERE s.k = t.pk AND s.j = u.pk{where}"
-    return bind(text, {"s": STREAM, "t": TABLE, "u": TABLE}, functions)  # type: ignore[arg-type]
+    return bind(text, {"s": STREAM, "t": TABLE, "u": TABLE}, functions).query  # type: ignore[arg-type]
 
 
 def rows(count: int, seed: int = 0) -> pa.Table:
@@ -36,13 +36,15 @@ def test_a_route_that_is_not_allowed_is_refused_not_travelled(route: tuple[int, 
             return [Ruster(None, Route(route))]
 
     tables = {name: pa.table({"pk": np.arange(20)}) for name in "tu"}
-    engine = Engine(two_tables(), policy=Wrong, tables=tables)
+    engine = BlockEngine(two_tables(), policy=Wrong, tables=tables)
     with pytest.raises(DefinitionError, match="is not allowed for tuples of 's'"):
         engine.push("s", rows(50))
 
 
 def test_a_route_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine(two_tables(), policy="written", tables={name: pa.table({"pk": np.arange(20)}) for name in "tu"})
+    engine = BlockEngine(
+        two_tables(), policy="written", tables={name: pa.table({"pk": np.arange(20)}) for name in "tu"}
+    )
     pipeline = engine.stages[0].pipeline
     asked: list[Route] = []
     allows = type(pipeline).allows
@@ -59,11 +61,11 @@ def test_joins_with_filters_in_the_cell_decide_alike_on_recorded_costs(policy: s
     def decisions() -> list[dict[str, object]]:
         functions = {"odd": lambda k: k % 2 == 1, "low": lambda j: j < 35}
         query = two_tables(" AND odd(s.k) AND low(s.j)", functions)
-        names = [op.name for op in Engine(query).stages[0].pipeline.operators]
+        names = [op.name for op in BlockEngine(query).stages[0].pipeline.operators]
         assert len(names) == 4
         meters = {"s": RecordedMeter([3e-6, 1e-7, 2e-8, 5e-8])}
         tables = {name: pa.table({"pk": np.arange(size)}) for name, size in (("t", 30), ("u", 4))}
-        engine = Engine(query, policy=policy, tables=tables, meters=meters)
+        engine = BlockEngine(query, policy=policy, tables=tables, meters=meters)
         for n in range(40):
             engine.push("s", rows(1000, seed=n))
         events = [e.record() for e in engine.events()]

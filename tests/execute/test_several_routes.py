@@ -11,7 +11,7 @@ import pytest
 
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import ROWS_IN, WORK, Journey, Visits
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.errors import DefinitionError
 from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter
@@ -34,7 +34,7 @@ def query(stored: bool) -> Query:
     also = " AND s.k = o.j" if stored else ""
     text = f"""SELECT s.ts AS ts, s.c AS c, t.v AS tv, u.v AS uv FROM {entries}, t, u
         WHERE s.k = t.pk AND s.j = u.pk AND t.v < u.v AND odd(s.k) AND low(s.j){also}"""
-    return bind(text, {"s": STREAM, "t": TABLE, "u": TABLE}, FUNCTIONS)
+    return bind(text, {"s": STREAM, "t": TABLE, "u": TABLE}, FUNCTIONS).query
 
 
 def routes_of(pipeline: Pipeline, count: int, seed: int) -> tuple[Route, ...]:
@@ -72,7 +72,7 @@ def run(
     random = np.random.default_rng(seed)
     kind = type("Chosen", (Together,), {"apart": apart, "limit": limit})
     tables = {name: pa.table({"pk": random.integers(0, 20, 40), "v": random.integers(0, 9, 40)}) for name in ("t", "u")}
-    engine = Engine(query(stored), policy=kind, seed=seed, tables=tables, buffer=16)
+    engine = BlockEngine(query(stored), policy=kind, seed=seed, tables=tables, buffer=16)
     found: Counter[tuple[int, ...]] = Counter()
     for n in range(4):
         columns = {name: random.integers(0, 20, size) for name in ("k", "j")}
@@ -118,7 +118,7 @@ def test_a_route_over_its_limit_recalls_its_own_rows(seed: int) -> None:
 def test_stems_of_all_routes_are_joined_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "SELECT s.ts AS ts, s.c AS c FROM s [NOW], t, u WHERE s.k = t.pk AND s.j = u.pk"
     tables = {name: pa.table({"pk": np.arange(20), "v": np.arange(20)}) for name in ("t", "u")}
-    engine = Engine(bind(text, {"s": STREAM, "t": TABLE, "u": TABLE}), policy=Together, tables=tables)
+    engine = BlockEngine(bind(text, {"s": STREAM, "t": TABLE, "u": TABLE}), policy=Together, tables=tables)
     calls: list[int] = []
     drive = kernels.drive
     monkeypatch.setattr(kernels, "drive", lambda *args: calls.append(1) or drive(*args))

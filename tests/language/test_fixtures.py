@@ -15,6 +15,7 @@ import pytest
 from thalweg.errors import QueryError
 from thalweg.language import Source
 from thalweg.language.bind import bind
+from thalweg.language.show import show
 from thalweg.language.text.render import rendered
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -32,7 +33,8 @@ def cases(path: Path) -> list[tuple[str, str, str, str]]:
 
 def outcome(sql: str, sources: Mapping[str, Source], functions: Mapping[str, Callable[..., Any]]) -> tuple[str, str]:
     try:
-        return "gives", rendered(bind(sql, sources, functions))
+        bound = bind(sql, sources, functions)
+        return "gives", rendered(bound.plain) if bound.plain is not None else show(bound)
     except QueryError as error:
         return "fails", str(error)
 

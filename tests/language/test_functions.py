@@ -21,7 +21,7 @@ T = Source(pa.schema({"x": pa.int64(), "y": pa.float64(), "s": pa.string()}))
 
 
 def holds(condition: str, functions: dict[str, Callable[..., Any]], **columns: list[Any]) -> list[Any]:
-    q = bind(f"SELECT 1 FROM t WHERE {condition}", {"t": T}, functions)
+    q = bind(f"SELECT 1 FROM t WHERE {condition}", {"t": T}, functions).query
     (only,) = q.block.filters
     assert only.evaluate is not None
     assert only.functions == tuple(functions)
@@ -83,7 +83,7 @@ def test_nan_of_a_row_function_stays_nan() -> None:
 
 
 def test_no_columns() -> None:
-    q = bind("SELECT 1 FROM t WHERE f()", {"t": T}, {"f": lambda: True})
+    q = bind("SELECT 1 FROM t WHERE f()", {"t": T}, {"f": lambda: True}).query
     assert q.block.filters[0].evaluate is not None
     assert q.block.filters[0].evaluate({"x": pa.array([1, 2])}).to_pylist() == [True, True]
 

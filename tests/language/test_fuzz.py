@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from thalweg.errors import QueryError
 from thalweg.language import Query, Source
+from thalweg.language.algebra import Bound
 from thalweg.language.bind import bind
+from thalweg.language.show import show
 
 SEED = 7
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -26,9 +28,11 @@ QUERIES = [
 WORDS = sorted({w for q in QUERIES for w in re.findall(r"\w+|[^\w\s]", q)})
 
 
-def outcome(text: str, sources: dict[str, Source], functions: dict[str, Any]) -> Query | QueryError:
+def outcome(text: str, sources: dict[str, Source], functions: dict[str, Any]) -> Query | Bound | QueryError:
     try:
-        return bind(text, sources, functions)
+        bound = bind(text, sources, functions)
+        assert show(bound)
+        return bound.plain or bound
     except QueryError as error:
         return error
 
@@ -61,7 +65,9 @@ def test_mutated_queries(sources: dict[str, Source], functions: dict[str, Any]) 
     for _ in range(3000):
         text = mutated(draw)
         try:
-            good, bad = (good + 1, bad) if isinstance(outcome(text, sources, functions), Query) else (good, bad + 1)
+            good, bad = (
+                (good + 1, bad) if not isinstance(outcome(text, sources, functions), QueryError) else (good, bad + 1)
+            )
         except Exception as error:
             pytest.fail(f"seed {SEED}: {type(error).__name__} {error} on {text!r}")
     assert good > 40

@@ -102,7 +102,9 @@ def test_parts_mean_the_whole(inputs: int) -> None:
     for case in range(150):
         tables = {f"x{i}": rows(draw, 14 if inputs == 2 else 7) for i in range(inputs)}
         condition = where(draw, list(tables))
-        query = bind(f"SELECT 1 FROM {', '.join(f't AS {a}' for a in tables)} WHERE {condition}", {"t": Source(SCHEMA)})
+        query = bind(
+            f"SELECT 1 FROM {', '.join(f't AS {a}' for a in tables)} WHERE {condition}", {"t": Source(SCHEMA)}
+        ).query
         for alias, table in tables.items():
             con.register(alias, table)
         (wanted,) = con.execute(f"SELECT count(*) FROM {', '.join(tables)} WHERE {condition}").fetchall()[0]

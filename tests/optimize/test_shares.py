@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thalweg.engine.placing import Placing, spread
+from thalweg.engine.placing import ByShares, spread
 from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
@@ -17,7 +17,7 @@ from thalweg.optimize.shares import choose, for_query
 from thalweg.plan.shares import Shares
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "y": pa.int32(), "z": pa.string()})
-SOURCES = {name: Source(SCHEMA, time="ts") for name in ("a", "b", "c", "d")} | {"t": Source(SCHEMA)}
+SOURCES = {name: Source(SCHEMA, time="ts", unit="ms") for name in ("a", "b", "c", "d")} | {"t": Source(SCHEMA)}
 QUERIES = {
     "common key": "SELECT a.ts FROM a, b, c WHERE a.x = b.x AND b.x = c.x WINDOW 1 SECOND",
     "chain": "SELECT a.ts FROM a, b, c, d WHERE a.x = b.x AND b.y = c.y AND c.z = d.z WINDOW 1 SECOND",
@@ -29,7 +29,7 @@ QUERIES = {
 @pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
 @pytest.mark.parametrize("cells", [1, 2, 3, 4, 6, 12])
 def test_every_result_is_made_in_exactly_one_cell(text, cells):
-    query = bind(text, SOURCES)
+    query = bind(text, SOURCES).query
     shares, _ = for_query(query, cells)
     assert shares.cells == cells
     shape = Shape(query)
@@ -44,7 +44,7 @@ def test_every_result_is_made_in_exactly_one_cell(text, cells):
                 for column in key.columns:
                     if column.input == i.alias:
                         mine[column.name] = [str(keys[k]) if column.name == "z" else int(keys[k])]
-            placing = Placing(shape, i.alias, shares)
+            placing = ByShares(shares).placing(shape, i.alias)
             base, kept = placing.base(pa.RecordBatch.from_pydict(mine, SCHEMA))
             assert kept is None or kept.all()
             goes = {int(base[0]) + int(o) for o in placing.offsets}
@@ -69,19 +69,19 @@ def test_no_other_cut_copies_fewer_rows(seed):
 
 
 def test_row_windows_stay_together():
-    rows = bind("SELECT a.ts FROM a [ROWS 3], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES)
+    rows = bind("SELECT a.ts FROM a [ROWS 3], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES).query
     assert for_query(rows, 4)[0].cells == 1
-    apart = bind("SELECT a.ts FROM a [PARTITION BY x ROWS 3], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES)
+    apart = bind("SELECT a.ts FROM a [PARTITION BY x ROWS 3], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES).query
     assert for_query(apart, 4)[0] == Shares((4,))
-    other = bind("SELECT a.ts FROM a [PARTITION BY y ROWS 3], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES)
+    other = bind("SELECT a.ts FROM a [PARTITION BY y ROWS 3], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES).query
     assert for_query(other, 4)[0].cells == 1
 
 
 def test_null_keys_go_nowhere_unless_a_row_window_counts_them():
     batch = pa.RecordBatch.from_pydict({"ts": [1, 2], "x": [None, 7], "y": [0, 0], "z": ["", ""]}, SCHEMA)
     for window, kept in (("RANGE 1 SECOND", [False, True]), ("PARTITION BY x ROWS 2", None)):
-        query = bind(f"SELECT a.ts FROM a [{window}], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES)
-        _, found = Placing(Shape(query), "a", Shares((2,))).base(batch)
+        query = bind(f"SELECT a.ts FROM a [{window}], b [RANGE 1 SECOND] WHERE a.x = b.x", SOURCES).query
+        _, found = ByShares(Shares((2,))).placing(Shape(query), "a").base(batch)
         assert (None if found is None else found.tolist()) == kept
 
 

@@ -76,7 +76,9 @@ def test_what_lives_is_the_join_of_what_windows_hold(seed: int) -> None:
     froms = ", ".join(f"{'a' if same else n} {text_of(*windows[n])} AS {n}" for n in names)
     where = " AND ".join(f"a.k = {n}.k" for n in names[1:])
     text = f"SELECT {', '.join(f'{n}.id AS {n}' for n in names)} FROM {froms} WHERE {where}"
-    sources = {n: tw.Source(SCHEMA, time="ts", unit="us", lateness=5) for n in (names[:1] if same else names)}
+    sources = {
+        n: tw.Source(SCHEMA, time="ts", unit="us", lateness="5 microseconds") for n in (names[:1] if same else names)
+    }
     rows: dict[str, list[Row]] = {n: [] for n in sources}
     living = Living()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.relate.test_delta import SCHEMA, Row, content, text_of, window
 
 import thalweg as tw
-from thalweg.contract.relation import FOREVER, Changes, Deltas, Relation
+from thalweg.contract.relation import FOREVER, Changes, Closings, Deltas, Relation
 from thalweg.relate.living import Living
 
 OUT = pa.schema([("a", pa.int64()), ("b", pa.int64())])
@@ -76,7 +76,20 @@ def test_what_has_ended_is_not_kept() -> None:
         rows = pa.record_batch({"k": np.arange(100)})
         living.opened(Deltas(rows, np.arange(at, at + 100), np.full(100, at), np.full(100, at + 150)))
         living.advance(at)
-    assert len(living.snapshot()["held"]) < 20_000
+    assert living.size() < 500
+    assert sum(map(len, living.snapshot().values())) < 50_000
+
+
+def test_results_that_are_closed_later_are_not_kept() -> None:
+    living = Living(pa.schema([("k", pa.int64())]))
+    for at in range(0, 10_000, 100):
+        rows, number = pa.record_batch({"k": np.arange(100)}), np.arange(at, at + 100)
+        living.opened(Deltas(rows, number, np.full(100, at), np.full(100, FOREVER)))
+        if at:
+            living.closed(Closings(number - 100, np.full(100, at + 50)))
+        living.advance(at + 100)
+    assert living.size() == 100, "those of the last step are open"
+    assert sum(map(len, living.snapshot().values())) < 50_000
 
 
 def test_what_tables_join_to_lives_from_the_beginning() -> None:

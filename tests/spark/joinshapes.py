@@ -155,13 +155,15 @@ def write(folder: Path, files: int = 4, **size: Any) -> None:
 
 
 def answer(shape: Shape, **size: Any) -> list[tuple[Any, ...]]:
-    """DuckDB's."""
+    """DuckDB's, sorted, with NULLs last."""
     db = duckdb.connect(config={"threads": 1})
     db.execute("SET TimeZone = 'UTC'")
     for stream in STREAMS:
         db.register(stream, table(stream, **size))
     db.register("names", NAMES)
-    return sorted(db.execute(shape.theirs).fetchall())
+    return sorted(
+        db.execute(shape.theirs).fetchall(), key=lambda r: [(v is None, v if v is not None else 0) for v in r]
+    )
 
 
 def troubled(folder: str) -> Any:

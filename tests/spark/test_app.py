@@ -140,7 +140,7 @@ def test_queries_of_a_file_run(tmp_path, spark):
     [
         ('time = "ts"', 'time = "tss"', 10, "stream 'events' has no column 'tss'", "did you mean 'ts'"),
         ("ts timestamp, id long", "ts timestmp, id long", 6, "stream 'events': ", None),
-        ("odd(e.id)", "ood(e.id)", 26, "`ood`", "did you mean 'odd'"),
+        ("odd(e.id)", "ood(e.id)", 26, "'ood'", "did you mean 'odd'"),
         ("FROM events [NOW]", "FROM event [NOW]", 26, "'event'", "did you mean 'events'"),
         ('"late", ', '"idd > 3", ', 22, "query 'filtered': ", None),
         ("odd(id)", "odd(idd)", 22, "'idd'", "did you mean 'id'"),

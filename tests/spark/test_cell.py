@@ -20,7 +20,9 @@ from tests.spark import joinshapes
 from tests.spark.joinshapes import NAMES, SCHEMA, SHAPES
 
 from thalweg.contract.report import TaskReport
+from thalweg.engine.placing import ByShares
 from thalweg.errors import CheckpointError
+from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
 from thalweg.optimize import shares as sharing
@@ -30,7 +32,7 @@ from thalweg.spark.pack import PackTask
 from thalweg.spark.shared import MEMBERS
 from thalweg.state.store import read_ipc
 
-LATENESS = 3_000_000
+LATENESS = "3 seconds"
 
 
 class Store:
@@ -90,8 +92,11 @@ class Cluster:
                     judged = f.evaluate({c: table[c].combine_chunks() for c in f.columns})
                     holds = pc.and_(holds, pc.fill_null(judged, False))
             masks |= holds.to_numpy(zero_copy_only=False).astype(np.int64) << k
+        shape = Shape(self.query, prefiltered=True, leave=True)
+        read = list(dict.fromkeys(c for a in aliases for c in shape.read(shape.number[a])))
         table = table.append_column(MEMBERS, pa.array(masks)).filter(pa.array(masks > 0))
-        task = PackTask(self.query, aliases, "us", self.shares, self.policy, 1, self.folder, "q")
+        table = table.select([*read, MEMBERS] if len(aliases) > 1 else read)
+        task = PackTask(self.query, aliases, "us", ByShares(self.shares), self.policy, 1, self.folder, "q")
         size = max(len(table) // parts, 1)
         rows = []
         for n, start in enumerate(range(0, len(table), size)):
@@ -131,7 +136,7 @@ def cluster(name: str, cells: int, policy: str, folder: str, seed: int) -> Clust
     sources = {s: Source(SCHEMA, time="ts", lateness=LATENESS) for s in shape.streams}
     functions = {"odd": joinshapes.odd} if "odd(" in shape.ours else {}
     tables = {"names": Source(NAMES.schema)} if shape.table else {}
-    bound = bind(shape.ours, sources | tables, functions)
+    bound = bind(shape.ours, sources | tables, functions).query
     named = tuple(replace(i, source=i.alias) for i in bound.inputs)
     streams = {i.alias: i.source for i in bound.inputs if i.is_stream}
     query = replace(bound, block=replace(bound.block, inputs=named))
@@ -160,7 +165,7 @@ def run(name: str, cells: int, policy: str, folder, seed: int = 0) -> Cluster:
 def test_cells_give_duckdbs_answer_through_replays_and_moves(name, cells, tmp_path):
     policy = random.Random(f"{name}{cells}").choice(["auto", "chaos", "written"])
     made = run(name, cells, policy, tmp_path)
-    needed = [c.name if c.input != "t" else "name" for c in made.task.engine().shape.needed]
+    needed = [c.name if c.input != "t" else "name" for c in made.task.engine().blocks[0].shape.needed]
     assert len(needed) + 1 == len(made.results[0])
     answer = joinshapes.answer(SHAPES[name])
     ids = [k for k, n in enumerate(needed) if n in ("id", "name")]
@@ -184,6 +189,8 @@ def test_a_stream_joined_with_itself_is_sent_once_to_each_cell(cells, tmp_path):
 def test_a_changed_query_is_refused_by_name(tmp_path):
     made = run("two streams", 1, "written", tmp_path)
     (key,) = made.stores
-    other = replace(made.task, query=replace(made.query, text="SELECT 1"), token="other")
-    with pytest.raises(CheckpointError, match="query text"):
+    shorter = tuple(replace(k, columns=k.columns[:1]) for k in made.query.block.keys)
+    query = replace(made.task.query, block=replace(made.task.query.block, keys=shorter))
+    other = replace(made.task, query=query, token="other")
+    with pytest.raises(CheckpointError, match="join keys"):
         list(Cell(other, made.stores[key]).run(key, []))

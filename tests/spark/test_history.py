@@ -30,7 +30,7 @@ def everything() -> TaskReport:
     entry = InputReport(
         "a", 10, 5, 1, 2.5, 0.5, 3, 8, 6, 800, 64, 2, 1234,
         (OperatorReport("b", 10, 4, 1, 0.5, 9.0, 3, 2, 1, 2), OperatorReport("c")), routing,
-        IndexReport("hash", (("⟨k⟩", 1.0),), (("equal shares", 2.0),), "why"),
+        IndexReport("hash", (("⟨k⟩", 1.0),), (("equal shares", 2.0),), "why"), 3, 2, 1,
     )  # fmt: skip
     moved = Change("routes", "a", {"": ("b", "c")}, {"": ("c", "b")}, 2e-6, 1e-6)
     indexed = Change("layouts", "b", None, Layout.parse("bits"))
@@ -91,3 +91,42 @@ def test_what_cells_learned_is_not_kept_in_memory():
     (fresh,) = history.add([told(0, 1, stage="filter", learned={"big": list(range(100))})])
     assert fresh.learned is not None
     assert history.reports("filter")[0].learned is None
+
+
+def week(count: int) -> tuple[History, dict[int, tuple[float, float]]]:
+    """A history that heard so many reports of eight cells, and at each tenth power its memory and a view's seconds."""
+    import os
+    import time
+
+    import psutil
+
+    from thalweg.plan import Operator, Pipeline
+    from thalweg.spark.asked import Asked, AskedInput
+    from thalweg.spark.control import Orders
+    from thalweg.watch.gather import gather
+
+    asked = Asked("week", "auto", True, (AskedInput("a", None, Pipeline("a", (Operator("p"),))),), {}, "SELECT")
+    history, seen = History(), {}
+    event = Event("auto", "reorder", 1, 2, Reason("faster"), Change("routes", "a", {"": ("b",)}, {"": ("c",)}))
+    for n in range(1, count // 8 + 1):
+        batch = [told(n, 10 * n, stage="cell", task=t, since_start=True, made=n, events=(event,)) for t in range(8)]
+        history.add(batch)
+        if n * 8 in (10_000, 100_000, 1_000_000):
+            started = time.perf_counter()
+            gather(asked, history, Orders(), {}, history.heard)
+            took = time.perf_counter() - started
+            seen[n * 8] = (psutil.Process(os.getpid()).memory_info().rss / 1e6, took)
+    return history, seen
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_a_week_of_reports_takes_no_more_memory_or_time_than_an_hour():
+    """A million reports: counters exact and never back, memory and the time of a scrape flat."""
+    history, seen = week(1_000_000)
+    print({n: f"{mb:.0f} MB, {1000 * s:.1f} ms" for n, (mb, s) in seen.items()})
+    assert sum(c.input("a").rows_in for c in history.cells()) == 8 * 10 * 125_000
+    assert sum(c.made for c in history.cells()) == 8 * 125_000
+    assert history.kinds["reorder"] == 1_000_000
+    assert seen[1_000_000][0] - seen[100_000][0] < 30
+    assert seen[1_000_000][1] < 3 * max(seen[100_000][1], 0.005)

@@ -23,10 +23,19 @@ CHAIN = "a chain over decimals and words"
 
 
 def start(
-    folder: Path, name: str, cells: int, policy: str, master: str = "local[2]", faults: bool = False
+    folder: Path,
+    name: str,
+    cells: int,
+    policy: str,
+    master: str = "local[2]",
+    faults: bool = False,
+    moves: bool = False,
+    state: str = "spark",
 ) -> subprocess.Popen:
     arguments = [str(folder / d) for d in ("in", "out", "check")] + [master, name, str(cells), policy]
-    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "STATE": state}
+    if moves:
+        environment["MOVES"] = "yes"
     if faults:
         (folder / "faults").mkdir(exist_ok=True)
         environment["FAULTS"] = str(folder / "faults")
@@ -44,7 +53,7 @@ def finish(process: subprocess.Popen) -> str:
 
 
 def rows_of(spark, folder: Path) -> list[tuple]:
-    return sorted(tuple(r)[:-1] for r in spark.read.parquet(str(folder / "out")).collect())
+    return sorted(tuple(r) for r in spark.read.parquet(str(folder / "out")).collect())
 
 
 def until_batch(process: subprocess.Popen, count: int) -> bool:
@@ -67,16 +76,17 @@ def command(process: psutil.Process) -> list[str]:
 
 
 def kill_and_restart(
-    spark, folder: Path, name: str, kills: int, files: int, seed: int, cells: int = 2,
+    spark, folder: Path, name: str, kills: int, files: int, seed: int, cells: int | Sequence[int] = 2,
     masters: Sequence[str] = ("local[2]",), **more,
 ) -> int:  # fmt: skip
-    """Returns how many times the driver was killed in mid-run."""
+    """Returns how many times the driver was killed in mid-run. Several numbers of cells take turns."""
     joinshapes.write(folder / "in", files=files)
     draw = random.Random(seed)
     killed = 0
     turns = itertools.cycle(masters)
+    cuts = itertools.cycle([cells] if isinstance(cells, int) else cells)
     for _ in range(kills):
-        process = start(folder, name, cells, "auto", next(turns), **more)
+        process = start(folder, name, next(cuts), "auto", next(turns), **more)
         if until_batch(process, draw.randint(1, 2)):
             break
         try:
@@ -85,35 +95,44 @@ def kill_and_restart(
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
         process.communicate()
-    finish(start(folder, name, cells, "auto", next(turns), **more))
+    finish(start(folder, name, next(cuts), "auto", next(turns), **more))
     assert rows_of(spark, folder) == joinshapes.answer(SHAPES[name]), f"seed {seed}"
     return killed
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "masters",
-    [("local[2,4]",), pytest.param(("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), marks=pytest.mark.long)],
+    ("masters", "state"),
+    [
+        (("local[2,4]",), "spark"),
+        pytest.param(("local[2,4]",), "files", marks=pytest.mark.long),
+        pytest.param(("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), "spark", marks=pytest.mark.long),
+        pytest.param(("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), "files", marks=pytest.mark.long),
+    ],
 )
-def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path, masters):
+def test_killed_twice_with_a_failing_task_and_a_dying_worker(spark, tmp_path, masters, state):
     """One run through everything: a cell's task fails once, its worker dies once, the driver is killed twice; in the
     long run the query goes on in two processes and then on one core."""
-    killed = kill_and_restart(spark, tmp_path, CHAIN, kills=2, files=6, seed=31, masters=masters, faults=True)
+    killed = kill_and_restart(
+        spark, tmp_path, CHAIN, kills=2, files=6, seed=31, masters=masters, faults=True, state=state
+    )
     assert killed == 2
     assert sorted(p.name for p in (tmp_path / "faults").iterdir()) == ["died", "failed"]
 
 
-def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path):
+@pytest.mark.parametrize("state", ["spark", "files"])
+def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path, state):
     """Without the record that it was committed, the last batch runs again from the state before it: same rows, also
     where the session has another number of partitions by then."""
     joinshapes.write(tmp_path / "in", files=3)
     written: dict[int, list[list[tuple]]] = {}
+    where = str(tmp_path / "state") if state == "files" else state
 
     def sink(rows, batch):
         written.setdefault(batch, []).append(sorted(tuple(r) for r in rows.collect()))
 
     def run():
-        df = asked(spark, SHAPES[CHAIN], tmp_path / "in", cells=2, name="replayed", policy="chaos")
+        df = asked(spark, SHAPES[CHAIN], tmp_path / "in", cells=2, name="replayed", policy="chaos", state=where)
         writer = df.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "check"))
         assert writer.trigger(availableNow=True).start().awaitTermination(240)
 
@@ -129,14 +148,23 @@ def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path):
         spark.conf.set("spark.sql.shuffle.partitions", before)
     assert [len(v) for v in written.values()] == [1, 2]
     assert written[1][0] == written[1][1]
-    rows = sorted(r[:-1] for attempts in written.values() for r in attempts[0])
+    rows = sorted(r for attempts in written.values() for r in attempts[0])
     assert rows == joinshapes.answer(SHAPES[CHAIN])
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3000)
-def test_killed_twenty_times(spark, tmp_path):
-    assert kill_and_restart(spark, tmp_path, "two streams", kills=20, files=64, seed=32) == 20
+@pytest.mark.parametrize("state", ["spark", "files"])
+def test_killed_twenty_times(spark, tmp_path, state):
+    assert kill_and_restart(spark, tmp_path, "two streams", kills=20, files=64, seed=32, state=state) == 20
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("name", ["two streams", "a star with a table"])
+def test_killed_while_the_state_moves_to_other_cells(spark, tmp_path, name):
+    """Every start has another number of cells, and most are killed in or soon after the batch that moves the state."""
+    assert kill_and_restart(spark, tmp_path, name, kills=8, files=40, seed=34, cells=(2, 3, 1, 4), moves=True) == 8
 
 
 @pytest.mark.long

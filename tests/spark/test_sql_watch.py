@@ -164,7 +164,7 @@ def test_sinks_and_triggers(spark, one, tmp_path, way):
         assert told == len(joinshapes.answer(PAIRS))
         return
     query.stop()
-    assert sorted(tuple(r)[:2] for r in collected) == joinshapes.answer(PAIRS)
+    assert sorted(tuple(r) for r in collected) == joinshapes.answer(PAIRS)
 
 
 def test_further_operations_and_inside_foreach_batch(spark, one, tmp_path):

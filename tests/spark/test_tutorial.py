@@ -10,7 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-HOW_TO = sorted(p.name for p in (DOCS / "howto").glob("*.md") if "```python\n" in p.read_text())
+SERVED = ("kafka.md", "delta.md", "iceberg.md", "postgres.md")
+"""Pages that speak to a service: tests beside that service run them."""
+HOW_TO = sorted(
+    p.name for p in (DOCS / "howto").glob("*.md") if "```python\n" in p.read_text() and p.name not in SERVED
+)
 
 
 def run_blocks(page):
@@ -23,6 +27,12 @@ def run_blocks(page):
 
 def test_the_tutorial_runs(spark):
     assert run_blocks(DOCS / "tutorial.md") >= 6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["filters.md", "joins.md", "engine.md"])
+def test_core_pages_run(spark, page):
+    assert run_blocks(DOCS / page) >= 2
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from thalweg.app.section import Section, kind_of
 from thalweg.app.values import EPHEMERAL, MODES, NOW, App, AppError, AppQuery, Sink, Source, StreamSource
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.language.durations import micros
+from thalweg.language.query import UNITS
 
 
 def read(path: Path) -> App:
@@ -133,11 +134,16 @@ class _Reader:
                           'as Spark writes it: schema = "ts timestamp, price double"')  # fmt: skip
         time = section.take("time", str)
         lateness = section.duration("lateness", 0)
-        idle = section.duration("idle", None)
-        if time is None and (lateness or idle is not None):
-            section.fault("time", "'lateness' and 'idle' need 'time'", 'name the time column: time = "ts"')
+        idle, ahead = section.duration("idle", None), section.duration("ahead", None)
+        unit = section.take("unit", str)
+        if unit not in (None, *UNITS):
+            section.fault("unit", f"no unit of time '{unit}'", 'one of "s", "ms" and "us"')
+        if time is None and (lateness or idle is not None or ahead is not None or unit is not None):
+            section.fault(
+                "time", "'lateness', 'idle', 'ahead' and 'unit' need 'time'", 'name the time column: time = "ts"'
+            )
         section.done()
-        return StreamSource(name, time=time, lateness=lateness or 0, idle=idle, **common)
+        return StreamSource(name, time=time, lateness=lateness or 0, idle=idle, ahead=ahead, unit=unit, **common)
 
     def table(self, name: str, values: Any) -> Source:
         section = Section(self.fault, values, ("tables", name), f"table '{name}'")

@@ -21,7 +21,7 @@ _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*([\w\s,]*)\))?\s*")
 def session(app: App, log: Path | None = None) -> SparkSession:
     """The active session, or a new one with the file's settings; `log` receives what Spark writes to standard error."""
     send_modules(app)
-    return api.session(app.path.stem, log, **{k.replace(".", "_"): v for k, v in app.spark.items()})
+    return api.session(app.path.stem, log, settings=app.spark)
 
 
 def send_modules(app: App) -> None:
@@ -59,13 +59,22 @@ def _read(spark: SparkSession, source: Source) -> DataFrame:
     return df.selectExpr(*source.select) if source.select else df
 
 
-def dataframe(app: App, query: AppQuery, inputs: dict[str, DataFrame]) -> DataFrame:
-    """The DataFrame of one query. From then on the board knows it by the query's name."""
+def checkpoint_of(app: App, query: AppQuery) -> str | None:
+    return None if app.checkpoint is None else str(app.checkpoint / query.name)
+
+
+def dataframe(app: App, query: AppQuery, inputs: dict[str, DataFrame], *, move: bool = False) -> DataFrame:
+    """The DataFrame of one query. From then on the board knows it by the query's name. With `move`, the state in its
+    checkpoint moves to another number of cells, if need be."""
     key = "sql" if query.sql is not None else "where"
     try:
         if query.sql is not None:
             given: dict[str, Any] = {**_given(app, inputs), **app.loaded}
-            return api.sql(query.sql, policy=query.policy, cells=query.cells, name=query.name, seed=query.seed, **given)
+            joined: DataFrame = api.sql(
+                query.sql, policy=query.policy, cells=query.cells, name=query.name, seed=query.seed, inputs=given,
+                checkpoint=checkpoint_of(app, query) if move else None,
+            )  # fmt: skip
+            return joined
         assert query.source is not None
         df = inputs[query.source]
         predicates = [_predicate(app, text) for text in query.where]
@@ -88,7 +97,9 @@ def _given(app: App, inputs: dict[str, DataFrame]) -> dict[str, Any]:
         if stream is None:
             given[name] = api.table(df)
         elif stream.time is not None:
-            given[name] = api.stream(df, stream.time, stream.lateness, stream.idle)
+            given[name] = api.stream(
+                df, stream.time, stream.lateness, stream.idle, unit=stream.unit, ahead=stream.ahead
+            )
         else:
             given[name] = df
     return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -20,8 +21,8 @@ from rich.table import Table
 Verdict = Literal["good", "poor", "bad"]
 MEMORY = 2 << 30
 """Bytes below which Spark and two workers get in each other's way."""
-NEEDS = {"pyspark": (4, 3), "protobuf": (6, 33), "pyarrow": (18,), "pandas": (2, 2), "numpy": (2, 0), "numba": (0, 61)}
-BELOW = {"pyspark": (4, 4), "pandas": (3,)}
+NEEDS = {"pyspark": (4, 0), "protobuf": (6, 33), "pyarrow": (18,), "pandas": (2, 2), "numpy": (2, 0), "numba": (0, 61)}
+BELOW = {"pyspark": (4, 4), "pandas": (4,)}
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def findings(start_spark: bool = True) -> Iterator[Finding]:
     yield _java()
     for package in NEEDS:
         yield _package(package)
+    yield from _workers()
     yield _kernels()
     yield _cores()
     yield _memory()
@@ -88,7 +90,7 @@ def _java() -> Finding:
     if version is None:
         return Finding("Java", told.strip().splitlines()[0] if told.strip() else "silent", "poor", "is this a Java?")
     if int(version[1]) < 17:
-        return Finding("Java", version[0], "bad", "Spark 4.3 needs 17 or newer; set JAVA_HOME to one")
+        return Finding("Java", version[0], "bad", "Spark 4 needs 17 or newer; set JAVA_HOME to one")
     return Finding("Java", version[0].removeprefix("version ").strip('"'), "good")
 
 
@@ -106,6 +108,28 @@ def _package(name: str) -> Finding:
         return Finding(name, "none", "bad", f"pip install '{wanted}'")
     fits = _numbers(found) >= NEEDS[name] and (name not in BELOW or _numbers(found) < BELOW[name])
     return Finding(name, found, "good") if fits else Finding(name, found, "bad", f"pip install '{wanted}'")
+
+
+def _workers() -> Iterator[Finding]:
+    """The Python that Spark's workers will run, if it is not this one."""
+    try:
+        from thalweg.spark import workers
+    except ImportError:
+        return  # pyspark or a package that it needs is missing, which is said already
+    named, command = workers.elsewhere()
+    if not named:
+        yield Finding("workers' Python", "this one", "good")
+        return
+    remedy = f"unset PYSPARK_PYTHON, or set it to {sys.executable}"
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        yield Finding("workers' Python", f"PYSPARK_PYTHON={named} does not run", "bad", remedy)
+        return
+    found = workers.problem(json.loads(told))
+    yield Finding(
+        "workers' Python", found or f"PYSPARK_PYTHON={named}", "bad" if found else "good", remedy if found else ""
+    )
 
 
 def _kernels() -> Finding:

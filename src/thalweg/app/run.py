@@ -6,6 +6,7 @@ the next run continues from there.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +36,11 @@ def run(path: Path, *, only: tuple[str, ...] = (), watch: bool = False, console:
 
 def _run(app: App, chosen: list[AppQuery], watch: bool, console: Console) -> int:
     console.print(f"[dim]starting Spark for {len(chosen)} {'query' if len(chosen) == 1 else 'queries'}[/dim]")
-    log = Path(tempfile.gettempdir()) / f"thalweg-{app.path.stem}-spark.log" if watch and console.is_terminal else None
+    log = None
+    if watch and console.is_terminal:
+        handle, place = tempfile.mkstemp(prefix=f"thalweg-{app.path.stem}-", suffix=".log")
+        os.close(handle)
+        log = Path(place)
     if log is not None:
         console.print(f"[dim]Spark's own messages go to {log}[/dim]", highlight=False, soft_wrap=True)
     spark = build.session(app, log)
@@ -43,7 +48,7 @@ def _run(app: App, chosen: list[AppQuery], watch: bool, console: Console) -> int
         running: dict[str, StreamingQuery] = {}
         try:
             inputs = build.frames(app, spark)
-            ready = {q.name: build.dataframe(app, q, inputs) for q in chosen}
+            ready = {q.name: build.dataframe(app, q, inputs, move=True) for q in chosen}
             for query in chosen:
                 running[query.name] = start(app, query, ready[query.name])
             stopped = Watcher(running, console, live=watch).until_over(stop)
@@ -85,6 +90,24 @@ def explain(path: Path, *, only: tuple[str, ...] = (), console: Console | None =
                       markup=False, highlight=False, soft_wrap=True)  # fmt: skip
     spark.stop()
     return 0
+
+
+def check(path: Path, *, only: tuple[str, ...] = (), console: Console | None = None) -> int:
+    """Say of each query whether its checkpoint will be accepted; 1 if one is refused."""
+    console = console or Console()
+    app = read(path)
+    spark = build.session(app)
+    inputs, refused = build.frames(app, spark), False
+    for query in _chosen(app, only):
+        df, folder = build.dataframe(app, query, inputs), build.checkpoint_of(app, query)
+        if folder is None or getattr(df, "_thalweg_task", None) is None:
+            said = f"{query.name}: keeps no state of Thalweg's"
+        else:
+            verdict = api.check(df, folder)
+            refused, said = refused or not verdict, f"{query.name}: {verdict}"
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
+    spark.stop()
+    return int(refused)
 
 
 def start(app: App, query: AppQuery, df: DataFrame) -> StreamingQuery:

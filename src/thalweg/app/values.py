@@ -9,6 +9,7 @@ from typing import Any
 
 from thalweg.app.lines import line_of
 from thalweg.errors import DefinitionError
+from thalweg.language.query import Unit
 
 MODES = ("append", "update", "complete")
 NOW = ("available now", "once")
@@ -28,7 +29,8 @@ class Source:
     format: str
     path: str | None
     schema: str | None
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
+    """Not shown: there may be passwords among them."""
     select: tuple[str, ...]
 
 
@@ -39,6 +41,8 @@ class StreamSource(Source):
     time: str | None = None
     lateness: str | int = 0
     idle: str | int | None = None
+    ahead: str | int | None = None
+    unit: Unit | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Sink:
     format: str
     path: str | None
     mode: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,9 @@ class App:
     """The whole file."""
 
     path: Path
-    text: str
+    text: str = field(repr=False)
     checkpoint: Path | None
-    spark: Mapping[str, str]
+    spark: Mapping[str, str] = field(repr=False)
     streams: Mapping[str, StreamSource]
     tables: Mapping[str, Source]
     functions: Mapping[str, str]

@@ -12,8 +12,8 @@ from typing import Any
 from thalweg.contract.policy import Formatted, Policy, Priming
 from thalweg.plan import Event, Reason
 
-FORMAT = 10
-"""Of what the policies of this package write in `snapshot`. Raised whenever one of them writes or reads it otherwise."""
+FORMAT = 11
+"""Of what the policies and tuners of this package write in `snapshot`. Raised whenever one of them writes or reads it otherwise."""
 
 
 def record(policy: Policy, *, light: bool = False) -> dict[str, Any]:

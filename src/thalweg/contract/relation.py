@@ -7,7 +7,7 @@ number follows once it is. Times are the engine's ticks. Relations: CQL; thesis 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -29,6 +29,12 @@ class Deltas:
     """Counts the results of the engine."""
     start: Ints
     end: Ints
+    told: Ints | None = None
+    """The time of each result where it is not its start: that of the first partner in EXISTS."""
+
+    @property
+    def time(self) -> Ints:
+        return self.start if self.told is None else self.told
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +47,10 @@ class Closings:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Rows that enter (1) or leave (-1) a relation, in the order of their times."""
+    """Rows that enter (1) or leave (-1) a relation, in the order of their times.
+
+    A relation is a bag: equal rows count, and a sign may be any number but zero.
+    """
 
     rows: pa.Table
     sign: Ints
@@ -71,3 +80,58 @@ class Relation(DeltaSink, Protocol):
     def restore(self, parts: Mapping[str, bytes]) -> None:
         """Go on from the parts of an equal relation."""
         ...
+
+
+@runtime_checkable
+class Derived(Protocol):
+    """A relation made of other relations: a group, a set operation, a match of two.
+
+    Time moves in steps. Each step brings the changes of every input with times from the last frontier up to the new one,
+    and returns the operator's own changes in that span. So an operator sees every instant whole, and only once. Rows of
+    tables come at the time ALWAYS, in the first step. Changes that cancel at one instant do not leave it.
+    """
+
+    schema: pa.Schema
+
+    def step(self, inputs: Sequence[Changes], frontier: int) -> Changes:
+        """Changes with a time before the frontier; the inputs' changes lie in the same span."""
+        ...
+
+    def size(self) -> int:
+        """How many rows it keeps."""
+        ...
+
+    def snapshot(self) -> dict[str, bytes]: ...
+
+    def restore(self, parts: Mapping[str, bytes]) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """What became of results since the last step, where whole histories are compared."""
+
+    opened: Deltas
+    closed: Closings
+    floor: int
+    """No result that comes later begins before this."""
+
+
+@runtime_checkable
+class History(Protocol):
+    """Results made of other results: a join of two histories, a projection.
+
+    A step takes every input's new results at once, in whatever order they come. An end that is FOREVER may be told by a
+    later closing; then every result that the step brings begins before that end is told.
+    """
+
+    schema: pa.Schema
+
+    def step(self, inputs: Sequence[Moves]) -> Moves: ...
+
+    def size(self) -> int:
+        """How many rows it keeps."""
+        ...
+
+    def snapshot(self) -> dict[str, bytes]: ...
+
+    def restore(self, parts: Mapping[str, bytes]) -> None: ...

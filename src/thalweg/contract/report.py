@@ -140,6 +140,12 @@ class InputReport:
     """All that its rows can visit, in the written order."""
     routing: RoutingReport | None = None
     index: IndexReport | None = None
+    timeless: int = 0
+    """Rows without a time, or with one that can't be."""
+    ahead: int = 0
+    """Rows whose time lies too far after the clock of their batch."""
+    failed: int = 0
+    """Rows or combinations left out because a predicate raised."""
 
     @property
     def probe_work(self) -> float:

@@ -43,6 +43,8 @@ class Visit:
     """Stems: buckets looked up, of that."""
     hashes: int = 0
     """Stems: attributes hashed to look up."""
+    judging: float = 0.0
+    """Stems: seconds of predicates between inputs that were due behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,5 +129,5 @@ def _answer(folder: Path) -> Counter[Any]:
     if not files:
         return Counter()
     table = ds.dataset(files).to_table()
-    columns = [table[c].to_pylist() for c in sorted(table.column_names) if c != "result_time"]
+    columns = [table[c].to_pylist() for c in sorted(table.column_names)]
     return Counter(zip(*columns, strict=True))

@@ -121,7 +121,8 @@ def _flights(spark: SparkSession, data: tuple[flights.Year, list[int]], policy: 
     def thalweg() -> DataFrame:
         given: dict[str, Any] = {n: api.stream(df, time="ts", lateness=LATENESS) for n, df in streams().items()}
         given |= {**tables, **flights.FUNCTIONS}
-        return api.sql(flights.THALWEG, policy=policy, cells=CELLS, seed=7, name="flights", **given)
+        joined: DataFrame = api.sql(flights.THALWEG, policy=policy, cells=CELLS, seed=7, name="flights", **given)
+        return joined
 
     def alone() -> DataFrame:
         for n, df in (streams() | tables).items():

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from thalweg.demo import flights
-from thalweg.engine.placing import Placing
+from thalweg.engine.placing import ByShares
 from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
+from thalweg.language.durations import Micros
 from thalweg.language.query import Source
 from thalweg.optimize import shares as sharing
 from thalweg.spark.celltask import CellTask
@@ -30,8 +31,12 @@ def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "wri
     streams = {n[0]: n for n in flights.STREAMS}
     planes = year.tables["planes"]
     static = {"p": planes.filter(pc.less(planes["year"], 2002)), "a": year.tables["airlines"]}
-    sources = {n: Source(pq.read_schema(year.parts(n)[0]), time="ts", lateness=lateness) for n in flights.STREAMS}
-    asked = bind(flights.THALWEG, sources | {n: Source(t.schema) for n, t in year.tables.items()}, flights.FUNCTIONS)
+    sources = {
+        n: Source(pq.read_schema(year.parts(n)[0]), time="ts", lateness=Micros(lateness)) for n in flights.STREAMS
+    }
+    asked = bind(
+        flights.THALWEG, sources | {n: Source(t.schema) for n, t in year.tables.items()}, flights.FUNCTIONS
+    ).query
     named = tuple(replace(i, source=i.alias) for i in asked.inputs)
     query = replace(asked, block=replace(asked.block, inputs=named, filters=()))
     shares, _ = sharing.for_query(query, cells, None)
@@ -49,7 +54,7 @@ def probe_work(year: flights.Year, cells: int, lateness: int, policy: str = "wri
             newest[alias] = int(clock.read(whole["ts"].combine_chunks())[0].max())
             parts: list[list[pa.RecordBatch]] = [[] for _ in engines]
             for piece in _judged(alias, whole).select(shape.read(shape.number[alias])).combine_chunks().to_batches():
-                for cell, part in split(piece, [Member(alias, Placing(shape, alias, shares), None)]):
+                for cell, part in split(piece, [Member(alias, ByShares(shares).placing(shape, alias), None)]):
                     parts[cell].append(part)
             for cell, own in enumerate(parts):
                 if own:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.engine import overheads
+from thalweg.engine import recollect as caching
 from thalweg.engine.overheads import Clock
 from thalweg.execute.kernels import join as kernels
 from thalweg.execute.meter import own_nanoseconds
@@ -35,8 +36,6 @@ UNITS = 1 << 13
 PASSES = 8
 LAYOUTS = ((13, 0), (11, 0), (9, 0), (7, 0), (9, 4), (8, 5), (7, 4), (7, 6), (6, 7), (5, 8))
 """Bits of an attribute that the probes know and of one that they do not: 1 to 256 buckets, up to 256 candidates."""
-LEAST = 1e-10
-"""Seconds: no price is nothing."""
 
 
 def measure(clock: Clock = own_nanoseconds) -> Prices:
@@ -59,8 +58,10 @@ def measure(clock: Clock = own_nanoseconds) -> Prices:
         "hash": (two - one) / ROWS, "candidate": candidate, "bucket": bucket, "insert": (2 * one - two) / ROWS,
         "delete": delete / ROWS, "request": request - (two - one) / ROWS,
     }  # fmt: skip
-    seconds = {name: price * 1e-9 for name, price in found.items()} | overheads.measure(clock)
-    return Prices(**{name: max(float(price), LEAST) for name, price in seconds.items()})
+    found |= caching.measure(clock, PASSES, ROWS)
+    seconds = {name: price * 1e-9 for name, price in found.items()} | overheads.measure(clock, PASSES, ROWS)
+    # No price is nothing: at least what the clock would have shown.
+    return Prices(**{name: max(float(price), 1e-9 / ROWS) for name, price in seconds.items()})
 
 
 class _Probing:

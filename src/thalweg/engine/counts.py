@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.contract.visits import ROWS_IN, ROWS_OUT, Journey
+from thalweg.optimize.classes.classtable import MOST_CLASSES
 
 ByClass = dict[str, list[int]]
 """For each class of tuples: its rows, then the rows that came to each operator, then those that left it."""
-MOST_CLASSES = 64
-"""Size: classes that are counted one by one. A plan has a handful."""
 
 
 class ClassCounts:

@@ -1,19 +1,7 @@
-"""The engine: one query's stems, routes and policies; batches in, results out. No Spark.
+"""The engine: one query's data in, its answer out. No Spark.
 
-What it computes. A result is one row of every input such that all predicates hold; τ is the newest time among its
-stream rows, and each stream row must be in its input's window at τ:
-    RANGE ω        its time is in [τ - ω, τ]
-    NOW            its time is τ
-    UNBOUNDED      always
-    ROWS n         it is among the last n rows of its input with time <= τ
-    PARTITION BY   the same among the rows that agree with it on the partition columns (NULLs agree)
-"Last" is by (time, order of arrival). Row windows count all rows of the stream, also those that WHERE drops. Tables
-are always in view. Each result appears once. Late rows are counted, never joined (`sources.py`).
-
-Without row windows a result comes out of the `push` that brings its last row, in whatever order rows come. With them,
-rows wait until the watermarks of all streams have passed their time and come out of `advance` or `close`. A row is
-dropped once no row that may still come can share its window: its last moment is before the least watermark of the other
-streams (thesis 5.1).
+It is the door. A query that is nothing but a join block is run by that block's engine (`block.py`), which says what a
+result is and when it comes; every other one by the engine of trees (`tree.py`).
 """
 
 from __future__ import annotations
@@ -26,28 +14,29 @@ import pyarrow as pa
 from thalweg.contract.monitor import MakeMonitor
 from thalweg.contract.relation import DeltaSink
 from thalweg.contract.scheduler import Scheduler
-from thalweg.engine import schedule, snapshot
-from thalweg.engine.flow import Flow, MakePolicy
+from thalweg.engine.block import BlockEngine
+from thalweg.engine.flow import MakePolicy
+from thalweg.engine.leaves import Leaves, Options
 from thalweg.engine.output import Kind, Sink
-from thalweg.engine.sources import Sources, Watermark
-from thalweg.engine.steering import Steering
-from thalweg.errors import ThalwegError
+from thalweg.engine.sources import Watermark
+from thalweg.engine.tree import TreeEngine
+from thalweg.errors import DefinitionError
 from thalweg.execute.meter import Meter
 from thalweg.execute.operators.stem import BUFFER
-from thalweg.execute.shape import Shape
+from thalweg.language.algebra import Bound
 from thalweg.language.bind import bind
+from thalweg.language.durations import Duration
 from thalweg.language.query import Query, Source
-from thalweg.optimize import schedules
 from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
 from thalweg.plan.reason import Fact
 from thalweg.profile.prices import Prices
-from thalweg.state.slice import ALWAYS
 from thalweg.state.stem import SLICE_ROWS
 
 if TYPE_CHECKING:
     from thalweg.contract.explanation import Explanation
     from thalweg.engine.counts import ByClass
+    from thalweg.optimize.caches.tuner import CacheTuner
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
 
 
@@ -70,10 +59,11 @@ class Engine:
     tables
         Contents of tables; they can also be pushed before the first row of a stream.
     idle
-        By stream: microseconds of the others' time after which a silent stream no longer holds them back.
+        By stream: how far the others may get ahead, such as "5 minutes", before a silent one no longer holds them back.
     output
-        "select" (the query's own columns, if all are plain), "columns" (every column that the output or a predicate
-        left to the caller needs, as `alias.column`, and the result's time), or None: the former where it is possible.
+        For queries that are nothing but a join: "select" (the query's own columns, if all are plain), "columns" (every
+        column that the output or a predicate left to the caller needs, as `alias.column`, and the result's time), or
+        None: SELECT's own columns wherever they can be computed without Spark.
     prefiltered, leave
         Whether predicates on one input without functions were applied before `push`; and whether predicates that only
         Spark can evaluate are accepted: `left` lists them, and the caller applies them to the results.
@@ -87,42 +77,58 @@ class Engine:
         Whose rows go first where `take_batch` brings several inputs.
     deltas
         Takes every result with its lifetime (`contract/relation.py`), beside the plain results.
+    caches
+        "off"; "auto": caches of partial results where they are estimated to save time; "all": every one that the routes
+        in force allow; or a cache tuner. With "auto", the policy "chaos" draws caches at random.
+    cache_bytes
+        Bytes that caches may take together; as many as they like without it.
     """
 
     def __init__(
-        self, query: str | Query, sources: Mapping[str, Source] | None = None, *,
+        self, query: str | Query | Bound, sources: Mapping[str, Source] | None = None, *,
         functions: Mapping[str, Callable[..., Any]] | None = None, policy: str | MakePolicy = "auto", seed: int = 0,
         index: str | Layout | Mapping[str, Layout | str] | IndexTuner = "hash",
-        tables: Mapping[str, pa.Table] | None = None, idle: Mapping[str, int] | None = None, output: Kind | None = None,
+        tables: Mapping[str, pa.Table] | None = None, idle: Mapping[str, Duration] | None = None, output: Kind | None = None,
         prefiltered: bool = False, leave: bool = False, slice_rows: int = SLICE_ROWS, buffer: int = BUFFER,
         meters: Mapping[str, Meter] | None = None, prices: Prices | None = None,
         monitors: Sequence[MakeMonitor] = (), scheduler: Scheduler | None = None,
-        deltas: DeltaSink | None = None,
+        deltas: DeltaSink | None = None, caches: str | CacheTuner = "off", cache_bytes: int | None = None,
     ) -> None:  # fmt: skip
-        self.query = bind(query, dict(sources or {}), dict(functions or {})) if isinstance(query, str) else query
-        self.seed = seed
-        self.shape = Shape(self.query, prefiltered=prefiltered, leave=leave)
-        self.sources = Sources(self.shape, idle)
-        layouts, tuner = _layouts_and_tuner(index)
-        self.flow = Flow(
-            self.shape, self.sources, policy=policy, seed=seed, layouts=layouts, tuner=tuner, output=output,
-            slice_rows=slice_rows, buffer=buffer, meters=meters, prices=prices,
-        )  # fmt: skip
-        self.stages = self.flow.stages
-        if deltas is not None:
-            self.flow.tell_lifetimes(deltas)
-        self.feeds = self.sources.feeds
-        self.schema = self.flow.output.schema
-        self.steering = Steering({s.alias: s.dispatch for s in self.stages if s.dispatch is not None})
-        self.scheduler = scheduler or schedules.of(policy if isinstance(policy, str) else "", seed)
-        for stage in self.stages:
-            stage.monitors = [make(stage.alias) for make in monitors] if stage.input.is_stream else []
-        self.begun = self.closed = False
-        self.given: set[str] = set()
-        """Tables that came with the engine and are no part of its state."""
-        for name, table in (tables or {}).items():
-            self.flow.load(self.sources.feed(name), table)
-            self.given.add(name)
+        computed = output is None and deltas is None and not leave
+        asked = (
+            bind(query, dict(sources or {}), dict(functions or {}), computed=computed)
+            if isinstance(query, str)
+            else query
+        )
+        options = Options(
+            policy,
+            seed,
+            index,
+            tables or {},
+            prefiltered,
+            slice_rows,
+            buffer,
+            meters or {},
+            prices,
+            monitors,
+            caches,
+            cache_bytes,
+        )
+        self.runner: BlockEngine | TreeEngine
+        self.known: BlockEngine | Leaves
+        """Who tells what is known and decided."""
+        if isinstance(asked, Query) or asked.plain is not None:
+            self.runner = self.known = BlockEngine(
+                asked, policy=policy, seed=seed, index=index, tables=tables, idle=idle, output=output,
+                prefiltered=prefiltered, leave=leave, slice_rows=slice_rows, buffer=buffer, meters=meters,
+                prices=prices, monitors=monitors, scheduler=scheduler, deltas=deltas, caches=caches,
+                cache_bytes=cache_bytes,
+            )  # fmt: skip
+        else:
+            if deltas is not None or output is not None:
+                raise DefinitionError("deltas= and output= are for queries that are nothing but a join")
+            self.runner = TreeEngine(asked, options, idle=idle, scheduler=scheduler)
+            self.known = self.runner.leaves
 
     # Data in
 
@@ -131,53 +137,17 @@ class Engine:
 
         With `into`, results go there chunk by chunk instead, so that a flood of them never has to be in memory at once.
         """
-        self._check_open()
-        feed, output = self.sources.feed(source), self.flow.output
-        if feed.clock is None:
-            if self.begun:
-                raise ThalwegError(
-                    f"table '{source}' grew after the first row of a stream",
-                    hint="load tables before pushing to streams",
-                )
-            self.flow.load(feed, batch)
-            return output.nothing
-        self.begun = True
-        times, data = feed.take(batch)
-        self.flow.batches += 1
-        for i in feed.inputs:
-            for monitor in self.stages[i].monitors:
-                monitor.arrived(times, data)
-        if not len(times):
-            return output.nothing
-        output.into(into)
-        self.flow.enter(feed, times, data)
-        return output.collect()
+        return self.runner.push(source, batch, into=into)
 
     def take_batch(
         self, tables: Mapping[str, pa.Table], *, newest: Mapping[str, int] | None = None, into: Sink | None = None
     ) -> pa.Table:
-        """Take in rows of several streams at once, in spans of time (`schedule.py`), and advance the watermarks.
+        """Take in rows of several streams at once, in spans of time, and advance the watermarks.
 
         `newest` is the newest time of each stream as known elsewhere, in ticks. Without it the input is finite: nothing
         is late, and watermarks stay where they are until `close`.
         """
-        self._check_open()
-        chunks: list[pa.RecordBatch] = []
-        sink = chunks.append if into is None else into
-        self.sources.hear(newest or {})
-        marks = self.sources.marks() if newest is not None else {}
-        clocks = {f.name: f.clock for f in self.sources.streams if f.clock is not None}
-        length = None if self.shape.ordered else self.flow.shortest
-        for turn in schedule.turns(tables, clocks, length, self.scheduler):
-            for name, rows in turn.rows:
-                self.push(name, rows, into=sink)
-            self.sources.advance(marks if turn.until is None else {n: min(m, turn.until) for n, m in marks.items()})
-            self._move_on(sink)
-        return pa.Table.from_batches(chunks, self.schema)
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ThalwegError("the engine is closed", hint="make a new one, or restore a snapshot taken before")
+        return self.runner.take_batch(tables, newest=newest, into=into)
 
     # Time
 
@@ -185,134 +155,101 @@ class Engine:
         """Promise that no row with a time before the watermark will come; drop what can't be needed any more.
 
         One watermark for all streams, or one by source, in what the source's time column counts, or a datetime. None
-        stands for the watermarks that the newest times seen allow. Returns the results that row windows held back.
+        stands for the watermarks that the newest times seen allow. Returns the results that waited for it.
         """
-        self._check_open()
-        self.sources.advance(self.sources.read_marks(watermark))
-        return self._move_on(into)
-
-    def _move_on(self, into: Sink | None) -> pa.Table:
-        self.flow.output.into(into)
-        if self.shape.ordered:
-            self.flow.release(self.sources.least)
-        self.flow.evict()
-        return self.flow.output.collect()
+        return self.runner.advance(watermark, into=into)
 
     def close(self, *, into: Sink | None = None) -> pa.Table:
         """End of input: everything that waits comes out, and a query over tables only gives its answer."""
-        if self.closed:
-            return self.flow.output.nothing
-        if self.shape.streams:
-            self.sources.end()
-            found = self._move_on(into)
-        else:
-            self.flow.output.into(into)
-            self.flow.join_tables()
-            found = self.flow.output.collect()
-        self.closed = True
-        return found
+        return self.runner.close(into=into)
 
     # What is known and decided
 
     @property
+    def schema(self) -> pa.Schema:
+        """The columns of the results."""
+        return self.runner.schema
+
+    @property
+    def blocks(self) -> tuple[BlockEngine, ...]:
+        """The engines of the query's join blocks."""
+        return self.runner.blocks
+
+    @property
+    def names(self) -> list[dict[str, str]]:
+        """For each block: by alias, the name of the input in the whole query."""
+        return self.known.names
+
+    @property
+    def count(self) -> int:
+        """Results so far."""
+        return self.runner.count
+
+    @property
     def left(self) -> list[str]:
         """Predicates left to the caller."""
-        return self.shape.left
+        return self.runner.left
+
+    @property
+    def streams(self) -> list[str]:
+        """Sources with a time."""
+        return [f.name for f in self.runner.clocks.streams]
+
+    def silent(self) -> list[str]:
+        """Streams that have fallen idle: their watermarks follow the others."""
+        return self.runner.clocks.silent()
 
     def stats(self) -> dict[str, Any]:
         """Counts so far: by source what came, by input what is stored and what probing took."""
-        return {
-            "results": self.flow.output.count,
-            "batches": self.flow.batches,
-            "sources": {
-                f.name: {
-                    "rows": f.rows,
-                    "late": f.late,
-                    "without time": f.timeless,
-                    "waiting": sum(len(t) for t, _ in f.waiting),
-                    "watermark": None if f.clock is None or f.watermark == ALWAYS else f.clock.unmark(f.watermark),
-                }
-                for f in self.feeds.values()
-            },
-            "inputs": {s.alias: s.stats() for s in self.stages},
-        }
+        return self.runner.stats()
 
     def needed(self) -> dict[str, int]:
         """Rows of each stream that a row may still meet: what any way to run the query has to hold."""
-        streams = [s for s in self.stages if s.input.is_stream]
-        return {s.alias: s.owned.living(self.sources.horizon(s.number)) for s in streams if s.owned is not None}
+        return self.known.needed()
 
     def plan(self) -> Plan:
         """Every decision in force. Its version counts the changes of all parts."""
-        flow, routes = self.flow, {}
-        for stage in self.stages:
-            if stage.dispatch is not None:
-                routes[stage.alias] = stage.dispatch.routes.names(stage.pipeline.names)
-        versions = [s.policy.plan.version for s in self.stages if s.policy is not None]
-        tunings = 0 if flow.tuning is None else flow.tuning.tuner.tunings
-        layouts = {name: stem.layout for name, stem in flow.stems.items()}
-        turn = {"inputs": self.scheduler.name}
-        return Plan(sum(versions) + tunings, routes, layouts, schedule=turn, pinned=frozenset(self.frozen))
+        return self.known.plan()
 
     def explain(self) -> dict[str, Explanation]:
-        """The routes in force, by input, and why."""
-        return {s.alias: s.policy.explain() for s in self.stages if s.policy is not None}
+        """The routes in force, by input, and why; of a tree also what waits, by operator."""
+        return self.runner.explain()
 
     def findings(self) -> dict[str, dict[str, Mapping[str, Fact]]]:
         """What the monitors found, by input and monitor."""
-        return {s.alias: {m.name: m.found() for m in s.monitors} for s in self.stages if s.monitors}
+        return self.known.findings()
 
     def events(self) -> list[Event]:
         """Decisions since the last call."""
-        events = list(self.flow.events)
-        self.flow.events.clear()
-        return events
+        return self.known.events()
 
     def classes(self) -> dict[str, ByClass]:
         """What the rows of each class met since the last call, by input."""
-        return {s.alias: s.classes.drain() for s in self.stages}
+        return self.known.classes()
 
     def indexes(self) -> dict[str, IndexView]:
         """The layout in force of each stem; with a tuner, its access patterns and what other layouts would cost."""
-        from thalweg.optimize.indexes.tuner import IndexView
-
-        views = {} if self.flow.tuning is None else self.flow.tuning.explain()
-        for store in self.shape.stores:
-            if store.name not in views:
-                names = [column for column, _ in store.attributes]
-                views[store.name] = IndexView(self.flow.stems[store.name].layout.named(names))
-        return views
+        return self.known.indexes()
 
     def freeze(self, orders: Mapping[str, Sequence[str]] | None = None) -> None:
         """Pin the routes in force, of every class where there are some, or the given orders of operators by input;
         policies neither decide nor learn until `thaw`."""
-        self.steering.freeze(orders)
+        self.runner.steering.freeze(orders)
 
     def thaw(self) -> None:
-        self.steering.thaw()
+        self.runner.steering.thaw()
 
     @property
     def frozen(self) -> dict[str, Route]:
         """Pinned routes by input."""
-        return self.steering.frozen
+        return self.runner.steering.frozen
 
     # State
 
     def snapshot(self) -> dict[str, bytes]:
         """Everything needed to go on elsewhere. Taking it changes nothing."""
-        return snapshot.write(self)
+        return self.runner.snapshot()
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         """Take up the state of an equal query. The engine must be fresh, with the same tables."""
-        snapshot.read(self, parts)
-
-
-def _layouts_and_tuner(
-    index: str | Layout | Mapping[str, Layout | str] | IndexTuner,
-) -> tuple[Layout | str | Mapping[str, Layout | str], str | IndexTuner | None]:
-    """What `index` means: layouts that stay, or a tuner."""
-    from thalweg.optimize.indexes.tuner import layout_and_tuner
-
-    if isinstance(index, str):
-        return layout_and_tuner(index)
-    return (index, None) if isinstance(index, Layout | Mapping) else ("hash", index)
+        self.runner.restore(parts)

@@ -18,6 +18,7 @@ from thalweg.contract.visits import DROPPED, UNTRIED, Visits
 from thalweg.engine.chunks import Chunks
 from thalweg.engine.counts import ClassCounts
 from thalweg.execute.fabric import Fabric
+from thalweg.execute.faults import Fault, Faults
 from thalweg.execute.filters import Filter
 from thalweg.execute.meter import Meter, clock
 from thalweg.plan import Event, Pipeline, Route, Ruster
@@ -83,11 +84,15 @@ class FilterCell:
     def __init__(
         self, pipeline: Pipeline, filters: Sequence[Filter], policy: Policy, *,
         meter: Meter | None = None, chunks: Chunks | None = None, frozen: Frozen = None, events: Sequence[Event] = (),
+        faults: Faults | None = None,
     ) -> None:  # fmt: skip
         self.pipeline = pipeline
         self.policy = policy
         self.frozen = frozen
         self.fabric = Fabric(pipeline, filters, meter or clock())
+        self.fabric.filters.faults = self.faults = faults
+        self.bad: list[tuple[int, Fault]] = []
+        """Rows set aside since they were last taken, by their place in the batch that `feed` took."""
         self.chunks = chunks or Chunks()
         self.tally = Tally(len(pipeline))
         self.events = list(events)
@@ -95,7 +100,12 @@ class FilterCell:
 
     def feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the batch that pass every predicate, in their order."""
-        masks = [self._chunk(piece) for piece in self.chunks.cut(batch)]
+        masks, start = [], 0
+        for piece in self.chunks.cut(batch):
+            masks.append(self._chunk(piece))
+            if self.faults is not None:
+                self.bad += [(start + fault.at, fault) for fault in self.faults.take()]
+            start += piece.num_rows
         if not masks:
             return batch
         keep = masks[0] if len(masks) == 1 else np.concatenate(masks)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from thalweg.contract.relation import DeltaSink
 from thalweg.contract.visits import Visits
 from thalweg.engine import machine
+from thalweg.engine.caching import Caching
 from thalweg.engine.dispatch import Dispatch, Sending
 from thalweg.engine.lifetimes import Lifetimes
 from thalweg.engine.output import Kind, Output
@@ -28,20 +29,25 @@ from thalweg.engine.tuning import Tuning
 from thalweg.errors import DefinitionError
 from thalweg.execute.fabric import Fabric
 from thalweg.execute.meter import Meter
+from thalweg.execute.operators.cache import Caches
 from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Pipeline
 from thalweg.profile.prices import Prices
+from thalweg.state.cache import Pages
 from thalweg.state.slice import ALWAYS, FOREVER
 
 if TYPE_CHECKING:
     from thalweg.contract.policy import Policy
+    from thalweg.optimize.caches.tuner import CacheTuner
     from thalweg.optimize.indexes.tuner import IndexTuner
 
 Ints = NDArray[np.int64]
 MakePolicy = Callable[[Pipeline, int], "Policy"]
 PIECE = 1 << 15
 """Most rows that travel together."""
+FEW = 4
+"""Rows that travel together, at least, in slices that are worth an index: each piece has a cost of its own."""
 
 
 class Flow:
@@ -51,6 +57,7 @@ class Flow:
         self, shape: Shape, sources: Sources, *, policy: str | MakePolicy, seed: int, layouts: Layouts,
         tuner: str | IndexTuner | None, output: Kind | None, slice_rows: int, buffer: int,
         meters: Mapping[str, Meter] | None = None, prices: Prices | None = None,
+        caches: str | CacheTuner = "off", cache_bytes: int | None = None,
     ) -> None:  # fmt: skip
         self.shape = shape
         self.prices = prices or machine.prices()
@@ -62,7 +69,11 @@ class Flow:
         self.stages = [self._stage(i, policy, seed * 1000 + i) for i in range(len(shape.aliases))]
         stems = Stems(shape, [s.stem for s in self.stages], buffer=buffer)
         clocks = [(meters or {}).get(alias) for alias in shape.aliases]
-        self.fabrics = [Fabric(shape.pipeline(i), shape.filters[i], c, stems, i) for i, c in enumerate(clocks)]
+        self.caching = self._make_caching(
+            "chaos" if caches == "auto" and policy == "chaos" else caches, stems, cache_bytes, seed
+        )
+        kept = None if self.caching is None else self.caching.caches
+        self.fabrics = [Fabric(shape.pipeline(i), shape.filters[i], c, stems, i, kept) for i, c in enumerate(clocks)]
         self.output = Output(shape, sources, stems, output, buffer)
         self.sendings = [self._sending(s) for s in self.stages]
         self.tuning = self._make_tuning("chaos" if tuner is None and policy == "chaos" else tuner, seed)
@@ -81,7 +92,8 @@ class Flow:
             store = self.shape.store(i)
             stem, member = self.stems[store.name], store.inputs.index(i)
         span = span_of(entry, self.sources.tick)
-        return Stage(i, entry, self.shape, dispatch, stem, member, span, make_order(self.shape, i))
+        clock = self.sources.feeds[entry.source].clock
+        return Stage(i, entry, self.shape, dispatch, stem, member, span, make_order(self.shape, i), clock)
 
     def _sending(self, stage: Stage) -> Sending | None:
         dispatch = stage.dispatch
@@ -91,12 +103,14 @@ class Flow:
         def met(visits: Visits) -> None:
             if self.tuning is not None and dispatch.frozen is None:
                 self.tuning.observe(stage.number, visits)
+            if self.caching is not None and dispatch.frozen is None:
+                self.caching.observe(stage.number, visits)
             stage.met(visits)
             for monitor in stage.monitors:
                 monitor.visited(visits)
 
         fabric = self.fabrics[stage.number]
-        run = partial(fabric.run, emit=self.output.receive)
+        run = partial(fabric.run, emit=self.output)
         return Sending(dispatch, self.shape.row_column(stage.number), run, met, fabric.in_order)
 
     def _make_tuning(self, tuner: str | IndexTuner | None, seed: int) -> Tuning | None:
@@ -106,6 +120,15 @@ class Flow:
             return None
         chosen = make(tuner, seed, self.prices) if isinstance(tuner, str) else tuner
         return Tuning(chosen, self.shape, self.stems, self.sources.waiting)
+
+    def _make_caching(self, caches: str | CacheTuner, stems: Stems, limit: int | None, seed: int) -> Caching | None:
+        from thalweg.optimize.caches.tuner import make
+
+        tuner = make(caches, seed, self.prices) if isinstance(caches, str) else caches
+        if tuner is None or len(self.shape.aliases) < 2:
+            return None
+        dispatches = {s.number: s.dispatch for s in self.stages if s.dispatch is not None}
+        return Caching(tuner, self.shape, Caches(self.shape, stems, Pages(limit)), dispatches)
 
     def tell_lifetimes(self, sink: DeltaSink) -> None:
         """Give results with their lifetimes to a sink, too."""
@@ -176,6 +199,8 @@ class Flow:
         for stage in self.stages:
             if stage.owned is not None and stage.input.is_stream:
                 stage.counts.evicted += stage.owned.evict(self.sources.horizon(stage.number))
+        if self.caching is not None and self.shape.streams:
+            self.caching.caches.floor = self.sources.least
 
     def _cut(self, whole: Piece) -> Iterable[Piece]:
         """Cut rows sorted by time into pieces no longer than a slice, unless a piece would have few rows."""
@@ -185,7 +210,7 @@ class Flow:
             last = min(count, first + PIECE)
             if length < FOREVER and times[last - 1] - times[first] > length:
                 cut = first + int(np.searchsorted(times[first:last], times[first] + length, side="right"))
-                last = min(last, max(cut, first + self._slice_rows))
+                last = min(last, max(cut, first + FEW * self._slice_rows))
             yield whole if last - first == count else whole.cut(first, last)
             first = last
 
@@ -202,9 +227,17 @@ class Flow:
         if self.output.lifetimes is not None:
             self.output.lifetimes.arriving(stage.number, piece, rows)
         sending = self.sendings[stage.number]
+        if self.caching is not None:
+            self.caching.begin(stage.number, followed=sending is not None)
         kept = self.fabrics[stage.number].admit(arrival) if sending is None else sending.send(arrival, self.batches)
-        self.output.flush(stage.number, arrival)
-        stage.build(piece, arrival, kept, rows)
+        self.output.settle(stage.number, arrival)
+        built = stage.build(piece, arrival, kept, rows)
+        if self.caching is not None:
+            if built is not None:
+                own, placed, which = built
+                self.caching.stored(stage.number, own, placed, arrival.data.num_rows, which)
+            if not self.frozen:
+                self.events += self.caching.tune()
         if self.tuning is not None and not self.frozen and self.tuning.news():
             self.events += self.tuning.tune()
 

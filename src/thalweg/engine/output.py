@@ -1,5 +1,6 @@
 """Output: results leave the engine as Arrow, in chunks worth their while, to a sink or collected into one table.
 
+They are written to a sheet (`execute/sheet.py`), by the join's kernel itself where nothing judges them any more.
 The columns are those of SELECT where all are plain columns, else every column that SELECT and the predicates left to
 the caller need, and the time of the result.
 """
@@ -7,6 +8,7 @@ the caller need, and the time of the result.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,11 +18,12 @@ from numpy.typing import NDArray
 from thalweg.engine.sources import Sources
 from thalweg.errors import DefinitionError
 from thalweg.execute.arrival import Arrival
+from thalweg.execute.kernels.gather import gather
 from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
+from thalweg.execute.sheet import Sheet
 from thalweg.language.query import Column
 from thalweg.state.columns import to_arrow
-from thalweg.state.kernels.layout import NEWEST
 from thalweg.state.keys import plain_type
 
 if TYPE_CHECKING:
@@ -43,11 +46,13 @@ class Output:
         self.schema = pa.schema([(name, dtype) for name, _, dtype in self.columns])
         self.nothing = self.schema.empty_table()
         self.count = 0
-        self._enough = enough
-        """Rows that are worth a chunk."""
         self._sink: Sink | None = None
         self._chunks: list[pa.RecordBatch] = []
+        kinds = [(column, dtype) for _, column, dtype in self.columns]
+        times = next((dtype for column, dtype in kinds if column is None), pa.int64())
+        self._sheet = Sheet(stems, kinds, partial(self._times, times), enough)
         self._held: list[Ints] = []
+        """The results on the sheet, for lifetimes."""
         self.lifetimes: Lifetimes | None = None
         """Where results with their lifetimes go, if anybody asked for them."""
 
@@ -80,35 +85,44 @@ class Output:
         """Where the results of the call that begins now go. What one that raised left behind is dropped: it points into rows
         that are gone."""
         self._sink, self._chunks, self._held = sink, [], []
+        self._sheet.clear()
+
+    def sheet(self) -> Sheet | None:
+        return self._sheet if self.lifetimes is None else None
 
     def receive(self, i: int, arrival: Arrival, chunk: Ints) -> None:
-        """Hold results until there are enough of them to be worth a chunk."""
-        self._held.append(chunk.copy())
-        if sum(map(len, self._held)) >= self._enough:
+        sheet, first = self._sheet, 0
+        while first < len(chunk):
+            part = chunk[first : first + sheet.room - sheet.at]
+            gather(part, sheet.lines(i, arrival), sheet.at)
+            sheet.at += len(part)
+            first += len(part)
+            if self.lifetimes is not None:
+                self._held.append(part.copy())
+            if sheet.at == sheet.room:
+                self.flush(i, arrival)
+
+    def settle(self, i: int, arrival: Arrival) -> None:
+        """These rows of input i are through: hand on what points into them."""
+        if self._sheet.borrows or self.lifetimes is not None:
             self.flush(i, arrival)
 
-    def flush(self, i: int, arrival: Arrival) -> None:
-        """Hand on what is held; it points into these rows of input i."""
-        if not self._held:
+    def flush(self, i: int, arrival: Arrival | None) -> None:
+        """Hand on what the sheet holds; it points into these rows of input i, if into any."""
+        count = self._sheet.at
+        if not count:
             return
-        chunk = self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
-        self._held = []
-        arrays = []
-        for _, column, dtype in self.columns:
-            if column is not None:
-                arrays.append(self.stems.column(i, arrival, chunk, column))
-            else:
-                arrays.append(self._times(chunk[:, NEWEST], dtype))
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        self.count += len(chunk)
+        batch = pa.RecordBatch.from_arrays(self._sheet.hand_on(i, arrival), schema=self.schema)
+        self.count += count
         if self.lifetimes is not None:
-            self.lifetimes.opened(i, chunk, batch)
+            self.lifetimes.opened(i, np.concatenate(self._held), batch)
+            self._held = []
         if self._sink is not None:
             self._sink(batch)
         else:
             self._chunks.append(batch)
 
-    def _times(self, times: Ints, dtype: pa.DataType) -> pa.Array:
+    def _times(self, dtype: pa.DataType, times: Ints) -> pa.Array:
         if not self.shape.streams:
             return pa.nulls(len(times), dtype)
         first = self.shape.query.inputs[self.shape.streams[0]]
@@ -123,5 +137,6 @@ class Output:
 
     def collect(self) -> pa.Table:
         """What the call brought, unless it went to a sink."""
+        self.flush(-1, None)
         chunks, self._chunks, self._sink = self._chunks, [], None
         return pa.Table.from_batches(chunks, self.schema) if chunks else self.nothing

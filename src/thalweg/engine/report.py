@@ -6,7 +6,7 @@ Taking a report changes no decision. It does take the counts per class with it, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from thalweg.contract.explanation import Explanation
@@ -14,6 +14,7 @@ from thalweg.contract.report import ClassReport, IndexReport, InputReport, Opera
 from thalweg.plan import Reason, Route
 
 if TYPE_CHECKING:
+    from thalweg.engine.block import BlockEngine
     from thalweg.engine.engine import Engine
     from thalweg.engine.filtercell import FilterCell
 
@@ -48,12 +49,19 @@ def of_filters(cell: FilterCell, alias: str) -> InputReport:
         "" if pinned is not None else told.tree,
     )
     return InputReport(
-        alias, tally.rows_in, tally.rows_out, sampled=tally.sampled, operators=tuple(operators), routing=routing
-    )
+        alias, tally.rows_in, tally.rows_out, sampled=tally.sampled, operators=tuple(operators), routing=routing,
+        failed=0 if cell.faults is None else cell.faults.count,
+    )  # fmt: skip
 
 
 def of_engine(engine: Engine) -> tuple[InputReport, ...]:
-    """What each input of a join met and keeps, since the engine's first batch."""
+    """What each input of every block met and keeps, since the engine's first batch."""
+    blocks = zip(engine.blocks, engine.names, strict=True)
+    return tuple(replace(told, alias=names[told.alias]) for block, names in blocks for told in of_block(block))
+
+
+def of_block(engine: BlockEngine) -> tuple[InputReport, ...]:
+    """What each input of a block met and keeps."""
     stats, needed, met = engine.stats(), engine.needed(), engine.classes()
     explained, indexes = engine.explain(), engine.indexes()
     reports = []
@@ -79,6 +87,7 @@ def of_engine(engine: Engine) -> tuple[InputReport, ...]:
                 alias,
                 counts["rows in"],
                 late=source["late"],
+                timeless=source["without time"],
                 work=counts["work"],
                 profiling_work=counts["profiling work"],
                 stored=counts["stored"],
@@ -89,6 +98,7 @@ def of_engine(engine: Engine) -> tuple[InputReport, ...]:
                 watermark=source["watermark"],
                 operators=tuple(operators),
                 routing=routing,
+                failed=engine.faults.count if engine.faults is not None and stage.number == 0 else 0,
                 index=IndexReport(**asdict(indexes[alias])) if alias in indexes else None,
             )
         )

@@ -18,32 +18,36 @@ from numpy.typing import NDArray
 
 from thalweg.contract import learned
 from thalweg.contract.visits import Journey, Trial, Visit, Visits
+from thalweg.engine.adopt import adopt, adoptable, stored
 from thalweg.engine.dispatch import Dispatch
+from thalweg.engine.identity import Comparison, compare, identity
 from thalweg.engine.sources import Feed
 from thalweg.engine.stage import Counts, Stage
 from thalweg.errors import CheckpointError
-from thalweg.plan import Route, Ruster
+from thalweg.plan import Event, Reason, Route, Ruster
 from thalweg.state import record as record_of_stem
 from thalweg.state.store import read_ipc, write_ipc
 
 if TYPE_CHECKING:
-    from thalweg.engine.engine import Engine
+    from thalweg.engine.block import BlockEngine
 
-FORMAT = 2
+FORMAT = 3
 """Version of what is written here."""
+WRITTEN_BY = {1: "Thalweg 0.1", 2: "a version between 0.1 and 0.2"}
 TIME = "\0time"
 
 
-def write(engine: Engine) -> dict[str, bytes]:
+def write(engine: BlockEngine) -> dict[str, bytes]:
     """The parts of an engine, by name."""
     parts: dict[str, bytes] = {}
     record: dict[str, Any] = {
         "format": FORMAT,
-        "query": engine.query.text,
+        "identity": identity(engine.shape),
         "tick": engine.sources.tick,
         "seed": engine.seed,
         "counts": [engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed],
         "tuning": None if engine.flow.tuning is None else engine.flow.tuning.snapshot(),
+        "caching": None if engine.flow.caching is None else engine.flow.caching.snapshot(),
         "sources": {},
         "lifetimes": None if engine.flow.output.lifetimes is None else engine.flow.output.lifetimes.snapshot(),
         "inputs": {},
@@ -80,18 +84,13 @@ def _write_stage(stage: Stage, parts: dict[str, bytes]) -> dict[str, Any]:
     return entry
 
 
-def read(engine: Engine, parts: Mapping[str, bytes]) -> None:
-    """Take up what `write` wrote of an equal query. The engine must be fresh, with the same tables."""
-    record = json.loads(parts["record"])
-    if record["format"] != FORMAT:
-        raise CheckpointError(
-            f"the state has format {record['format']}, this version reads {FORMAT}", hint="start from a new checkpoint"
-        )
-    if record["query"] != engine.query.text or record["tick"] != engine.sources.tick:
-        raise CheckpointError(
-            "the state belongs to another query", where=str(record["query"]),
-            hint="start from a new checkpoint, or go back to that query",
-        )  # fmt: skip
+def read(engine: BlockEngine, parts: Mapping[str, bytes]) -> None:
+    """Take up what `write` wrote of an equal or a similar query. The engine must be fresh, with the same tables."""
+    record = record_in(parts)
+    found = compared(engine, record)
+    if not found.same:
+        _read_similar(engine, record, parts, found)
+        return
     engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed = record["counts"]
     for name, values in record["sources"].items():
         feed = engine.feeds[name]
@@ -102,7 +101,7 @@ def read(engine: Engine, parts: Mapping[str, bytes]) -> None:
     tuned = record["tuning"]
     known = engine.flow.tuning is not None and tuned is not None and engine.flow.tuning.reads(tuned)
     for stage in engine.stages:
-        _read_stage(stage, record["inputs"][stage.alias], parts)
+        _read_stage(stage, record["inputs"][stage.alias], parts, known=stage.alias not in found.relearned)
     for name, entry in record["stems"].items():
         slices = [parts[f"slice/{name}/{number}"] for number, *_ in entry["slices"]]
         record_of_stem.read(engine.flow.stems[name], entry, slices, layouts=known)
@@ -110,6 +109,59 @@ def read(engine: Engine, parts: Mapping[str, bytes]) -> None:
         engine.flow.output.lifetimes.restore(record["lifetimes"])
     if known and engine.flow.tuning is not None:
         engine.flow.tuning.restore(tuned)
+    if engine.flow.caching is not None:
+        engine.flow.caching.restore(record.get("caching"))
+    tell(engine, found)
+
+
+def record_in(parts: Mapping[str, bytes]) -> dict[str, Any]:
+    """The record of a snapshot, if this version can read it."""
+    record: dict[str, Any] = json.loads(parts["record"])
+    if record.get("format") != FORMAT:
+        written = WRITTEN_BY.get(record.get("format", 1), "another version of Thalweg")
+        raise CheckpointError(
+            f"the state has format {record.get('format', 1)}, written by {written}; this version reads {FORMAT}",
+            hint="start from a new checkpoint folder, or go on with that version",
+        )
+    return record
+
+
+def compared(engine: BlockEngine, record: Mapping[str, Any]) -> Comparison:
+    """How an engine differs from the one that wrote a state; raises if it can't take it up."""
+    found = compare(record["identity"], identity(engine.shape))
+    if record["tick"] != engine.sources.tick:
+        found.refused.append(f"times were counted in {record['tick']} and are in {engine.sources.tick}")
+    if found.refused:
+        raise CheckpointError(
+            found.refused[0] if len(found.refused) == 1 else f"this state belongs to another query: {found.refused[0]}",
+            where="\n".join(found.refused[1:]),
+            hint="restore what changed, or start from a new checkpoint folder",
+        )
+    return found
+
+
+def _read_similar(
+    engine: BlockEngine, record: Mapping[str, Any], parts: Mapping[str, bytes], found: Comparison
+) -> None:
+    """Store the rows again: other windows, columns or aliases."""
+    adoptable(engine, record)
+    before = engine.aliases_before = found.aliases
+    engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed = record["counts"]
+    held = {alias: [table] for alias, table in stored(record, parts)}
+    rows = {alias: held.get(old, []) for alias, old in before.items()}
+    clocks = {alias: record["sources"][old] for alias, old in before.items() if alias not in engine.given}
+    adopt(engine, record["identity"], rows, clocks)
+    for stage in engine.stages:
+        entry = record["inputs"][before[stage.alias]]
+        stage.counts = Counts(*entry["counts"])
+        if stage.dispatch is not None and entry["dispatch"] is not None and stage.alias not in found.relearned:
+            read_dispatch(stage.dispatch, entry["dispatch"])
+    tell(engine, found)
+
+
+def tell(engine: BlockEngine, found: Comparison) -> None:
+    """Events for what follows from a difference."""
+    engine.flow.events += [Event("restart", "state moved", 0, 0, Reason(note)) for note in found.notes]
 
 
 def _read_waiting(feed: Feed, parts: Mapping[str, bytes]) -> None:
@@ -120,12 +172,12 @@ def _read_waiting(feed: Feed, parts: Mapping[str, bytes]) -> None:
         feed.waiting.append((times, table.drop_columns([TIME]).combine_chunks().to_batches()[0]))
 
 
-def _read_stage(stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+def _read_stage(stage: Stage, entry: Mapping[str, Any], parts: Mapping[str, bytes], *, known: bool) -> None:
     stage.counts = Counts(*entry["counts"])
     for monitor in stage.monitors:
         if monitor.name in entry["monitors"]:
             monitor.restore(entry["monitors"][monitor.name])
-    if stage.dispatch is not None and entry["dispatch"] is not None:
+    if stage.dispatch is not None and entry["dispatch"] is not None and known:
         read_dispatch(stage.dispatch, entry["dispatch"])
     if stage.order is not None:
         waiting, partitions = read_ipc(parts[f"order/{stage.alias}"]), read_ipc(parts[f"partitions/{stage.alias}"])

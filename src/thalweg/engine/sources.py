@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError, ThalwegError, did_you_mean
 from thalweg.execute.shape import Shape
+from thalweg.language.durations import Duration, micros
 from thalweg.state.keys import plain, plain_type
 from thalweg.state.slice import ALWAYS, FOREVER
 from thalweg.state.times import PER_SECOND, Clock, tick_of
@@ -46,7 +47,7 @@ class Feed:
     rows: int = 0
     late: int = 0
     timeless: int = 0
-    """Rows whose time is NULL."""
+    """Rows whose time is NULL or impossible."""
     waiting: list[tuple[Ints, pa.RecordBatch]] = field(default_factory=list)
     released: int = 0
     """Rows that no longer wait: the next one's place in the order of the source."""
@@ -116,42 +117,31 @@ class Feed:
         return times[by_time], data.take(pa.array(by_time))
 
 
-class Sources:
-    """All sources of one query, and the watermark rule."""
+class Watermarks:
+    """The watermark rule, over streams by name. Blocks that read one stream have a feed of it each, and all advance
+    together."""
 
-    def __init__(self, shape: Shape, idle: Mapping[str, int] | None = None) -> None:
-        self.shape = shape
-        self.tick = tick_of([shape.query.inputs[i].spec for i in shape.streams])
-        self.feeds: dict[str, Feed] = {}
-        per_micro = PER_SECOND[self.tick] // 10**6
-        for i, entry in enumerate(shape.query.inputs):
-            feed = self.feeds.get(entry.source)
-            if feed is None:
-                clock = Clock(entry.spec, self.tick) if entry.is_stream else None
-                feed = self.feeds[entry.source] = Feed(entry.source, [], [], entry.spec.schema, clock)
-                feed.lateness = entry.spec.lateness * per_micro
-            feed.inputs.append(i)
-            feed.columns = list(dict.fromkeys([*feed.columns, *shape.read(i)]))
-        for feed in self.feeds.values():
-            feed.types = [plain_type(feed.schema.field(name).type) for name in feed.columns]
-        for name, micros in (idle or {}).items():
-            self.stream(name).idle = micros * per_micro
-
-    def feed(self, name: str) -> Feed:
-        if name not in self.feeds:
-            raise DefinitionError(f"the query reads no source '{name}'", hint=did_you_mean(name, self.feeds))
-        return self.feeds[name]
-
-    def stream(self, name: str) -> Feed:
-        if name not in self.feeds or self.feeds[name].clock is None:
-            raise DefinitionError(f"the query reads no stream '{name}'", hint=did_you_mean(name, self.feeds))
-        return self.feeds[name]
+    def __init__(self, groups: Mapping[str, Sequence[Feed]]) -> None:
+        self.groups = groups
 
     @property
     def streams(self) -> list[Feed]:
-        return [f for f in self.feeds.values() if f.clock is not None]
+        """One feed of every stream."""
+        return [feeds[0] for feeds in self.groups.values()]
 
-    # Time
+    def stream(self, name: str) -> Feed:
+        return self._group(name)[0]
+
+    def _group(self, name: str) -> Sequence[Feed]:
+        if name not in self.groups:
+            raise DefinitionError(f"the query reads no stream '{name}'", hint=did_you_mean(name, self.groups))
+        return self.groups[name]
+
+    def allow_idle(self, idle: Mapping[str, Duration] | None, per_micro: int) -> None:
+        """After so much of the others' time, a silent stream no longer holds them back."""
+        for name, given in (idle or {}).items():
+            for feed in self._group(name):
+                feed.idle = micros(given, "idle") * per_micro
 
     def marks(self) -> dict[str, int]:
         """The watermark that each stream has earned, in ticks: see the module's head. Streams without one are left out."""
@@ -176,14 +166,14 @@ class Sources:
     def hear(self, newest: Mapping[str, int]) -> None:
         """Take note of the newest time of streams, in ticks, as known elsewhere."""
         for name, time in newest.items():
-            feed = self.stream(name)
-            feed.newest = max(feed.newest, time)
+            for feed in self._group(name):
+                feed.newest = max(feed.newest, time)
 
     def advance(self, marks: Mapping[str, int]) -> None:
         """Move watermarks on, in ticks; none goes back."""
         for name, mark in marks.items():
-            feed = self.stream(name)
-            feed.watermark = max(feed.watermark, mark)
+            for feed in self._group(name):
+                feed.watermark = max(feed.watermark, mark)
 
     def read_marks(self, watermark: Watermark) -> dict[str, int]:
         """A caller's watermark in ticks, by stream: one for all, one for each, or None for those of the rule."""
@@ -200,8 +190,35 @@ class Sources:
 
     @property
     def least(self) -> int:
-        """The least watermark of all streams."""
-        return min(f.watermark for f in self.streams)
+        """The least watermark of all streams; FOREVER without any."""
+        return min((f.watermark for f in self.streams), default=FOREVER)
+
+
+class Sources(Watermarks):
+    """All sources of one join block."""
+
+    def __init__(self, shape: Shape, idle: Mapping[str, Duration] | None = None, tick: str | None = None) -> None:
+        self.shape = shape
+        self.tick = tick or tick_of([shape.query.inputs[i].spec for i in shape.streams])
+        self.feeds: dict[str, Feed] = {}
+        per_micro = PER_SECOND[self.tick] // 10**6
+        for i, entry in enumerate(shape.query.inputs):
+            feed = self.feeds.get(entry.source)
+            if feed is None:
+                clock = Clock(entry.spec, self.tick) if entry.is_stream else None
+                feed = self.feeds[entry.source] = Feed(entry.source, [], [], entry.spec.schema, clock)
+                feed.lateness = micros(entry.spec.lateness, "lateness") * per_micro
+            feed.inputs.append(i)
+            feed.columns = list(dict.fromkeys([*feed.columns, *shape.read(i)]))
+        for feed in self.feeds.values():
+            feed.types = [plain_type(feed.schema.field(name).type) for name in feed.columns]
+        super().__init__({f.name: [f] for f in self.feeds.values() if f.clock is not None})
+        self.allow_idle(idle, per_micro)
+
+    def feed(self, name: str) -> Feed:
+        if name not in self.feeds:
+            raise DefinitionError(f"the query reads no source '{name}'", hint=did_you_mean(name, self.feeds))
+        return self.feeds[name]
 
     def horizon(self, i: int) -> int:
         """Before this, nothing of an input can be needed; the least time where no other stream tells."""

@@ -20,6 +20,7 @@ from thalweg.contract.visits import Visits
 from thalweg.engine.counts import ClassCounts
 from thalweg.engine.dispatch import Dispatch
 from thalweg.engine.piece import Piece
+from thalweg.errors import ThalwegError
 from thalweg.execute.arrival import Arrival
 from thalweg.execute.shape import Shape, StoreShape
 from thalweg.language.query import Input
@@ -31,7 +32,7 @@ from thalweg.state.keys import plain, plain_type
 from thalweg.state.roworder import RowOrder
 from thalweg.state.slice import ALWAYS, FOREVER, Slice, Window
 from thalweg.state.stem import Stem
-from thalweg.state.times import FAR, PER_SECOND
+from thalweg.state.times import FAR, PER_SECOND, Clock
 
 Ints = NDArray[np.int64]
 Layouts = Layout | str | Mapping[str, Layout | str]
@@ -90,6 +91,7 @@ class Stage:
     span: int = 0
     """Length of a window over time, in ticks."""
     order: RowOrder | None = None
+    clock: Clock | None = None
     told: Callable[[int, Ints, Ints], None] | None = None
     """Who else hears when rows leave the window."""
     counts: Counts = field(default_factory=Counts)
@@ -118,7 +120,7 @@ class Stage:
         if self.order is None:
             if window.kind == "unbounded" or not self.input.is_stream:
                 return np.full(len(times), FOREVER)
-            return times + self.span
+            return self._told(times, data) if window.kind == "custom" else times + self.span
         partitions = [plain(data.column(name)) for name in window.by] if window.by else None
         expiries, numbers, known = self.order.release(times, partitions)
         if self.stem is not None:
@@ -126,6 +128,21 @@ class Stage:
         if self.told is not None:
             self.told(self.number, numbers, known)
         return expiries
+
+    def _told(self, times: Ints, data: pa.RecordBatch) -> Ints:
+        """The last moments of rows in a user's window: one tick before the instants that its function gives."""
+        window, spec = self.input.window, self.input.spec
+        assert window.ends is not None
+        assert self.clock is not None
+        given = pa.array(window.ends(data.select(spec.schema.names)), from_pandas=True)
+        if len(given) != len(times):
+            raise ThalwegError(
+                f"the window '{window.name}' gave {len(given)} ends for {len(times)} rows of '{self.input.source}'",
+                hint="it takes rows and gives for each the instant at which it leaves, or NULL for never",
+            )
+        own = spec.schema.field(str(spec.time)).type
+        ends, known = self.clock.read(given if given.type == own else given.cast(own))
+        return ends - 1 if known is None else np.where(known, ends - 1, FOREVER)
 
     def arrive(self, piece: Piece) -> tuple[Arrival, Ints | None]:
         """Rows as partial results. Those that can't match (a NULL key, an empty stay in the window) are left out; then
@@ -136,7 +153,7 @@ class Stage:
         codes, rows = self._code(piece)
         if rows is not None:
             self.counts.keyless += len(times) - len(rows)
-        if self.order is not None:
+        if self.order is not None or self.input.window.kind == "custom":
             seen = expiries >= times if rows is None else expiries[rows] >= times[rows]
             if not seen.all():
                 rows = np.flatnonzero(seen) if rows is None else rows[seen]
@@ -172,26 +189,30 @@ class Stage:
                 keep = same if keep is None else keep & same
         return codes, None if keep is None or keep.all() else np.flatnonzero(keep)
 
-    def build(self, piece: Piece, arrival: Arrival, kept: Ints, rows: Ints | None) -> None:
-        """Store the rows that passed the filters; `rows` are those of the piece that arrived."""
+    def build(
+        self, piece: Piece, arrival: Arrival, kept: Ints, rows: Ints | None
+    ) -> tuple[Ints, list[tuple[Slice, int, int]], Ints | None] | None:
+        """Store the rows that passed the filters; `rows` are those of the piece that arrived. Returns their row numbers,
+        where the stem put rows, and which of those they are (None: all)."""
         if self.stem is None:
-            return
+            return None
         own = kept[:, self.shape.row_column(self.number)]
         self.counts.built += len(kept)
         if len(self.stem.windows) == 1:
             cells = narrowed(kept, self.shape.cells[self.number])
             cells[:, MEMBERS] = 1
-            if self.order is None or piece.order is None:
-                self.stem.build(cells, arrival.columns, own)
-            else:
-                order = piece.order[own if rows is None else rows[own]]
-                self.stem.build(cells, arrival.columns, own, order, [np.ascontiguousarray(kept[:, EXPIRY])])
-            return
+            if self.span != COUNTED:
+                return own, self.stem.build(cells, arrival.columns, own), None
+            order = None if piece.order is None else piece.order[own if rows is None else rows[own]]
+            expiries = np.ascontiguousarray(kept[:, EXPIRY])
+            return own, self.stem.build(cells, arrival.columns, own, order, [expiries]), None
         if piece.placed is None:
             piece.placed = self._store(piece)
         chosen = np.zeros(len(piece), np.bool_)
-        chosen[own if rows is None else rows[own]] = True
+        which = own if rows is None else rows[own]
+        chosen[which] = True
         self.stem.admit(piece.placed, chosen, self.member)
+        return own, piece.placed, which
 
     def _store(self, piece: Piece) -> list[tuple[Slice, int, int]]:
         """Store all rows of a piece for every input of the source; nobody sees them yet."""
@@ -241,11 +262,11 @@ class Stage:
 
 
 def span_of(entry: Input, tick: str) -> int:
-    """The length of a window over time in ticks; FOREVER without a bound, COUNTED where it counts rows."""
+    """The length of a window over time in ticks; FOREVER without a bound, COUNTED where each row has its own end."""
     kind = entry.window.kind
     if not entry.is_stream or kind == "unbounded":
         return FOREVER
-    if entry.window.ordered:
+    if entry.window.ordered or kind == "custom":
         return COUNTED
     return min(entry.window.span * (PER_SECOND[tick] // 10**6), FAR - 1) if kind == "range" else 0
 
@@ -253,7 +274,9 @@ def span_of(entry: Input, tick: str) -> int:
 def make_stem(shape: Shape, store: StoreShape, tick: str, layouts: Layouts, slice_rows: int) -> Stem:
     """The stem of a source: slices are a quarter of the longest window, in time or in rows."""
     entries = [shape.query.inputs[i] for i in store.inputs]
-    windows = [Window(span_of(e, tick), scattered=e.is_stream and e.window.kind == "partition") for e in entries]
+    windows = [
+        Window(span_of(e, tick), scattered=e.is_stream and e.window.kind in ("partition", "custom")) for e in entries
+    ]
     timed = [w.span for w in windows if not w.counted]
     length = max(max(timed) // 4, 1) if timed and FOREVER not in timed else None
     most = None

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.contract.learned import FORMAT
 from thalweg.contract.visits import ROWS_IN, ROWS_OUT, WORK, Visits
 from thalweg.execute.shape import Shape
 from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
-from thalweg.profile.patterns.evenness import FINE, shares
+from thalweg.profile.patterns.evenness import FINE, SAMPLE, shares
 from thalweg.profile.patterns.patterns import mask_of
 from thalweg.profile.patterns.stemfacts import Probe, SliceFacts, StemFacts
 from thalweg.state.kernels.count import agreement
@@ -28,12 +29,6 @@ from thalweg.state.stem import Stem
 if TYPE_CHECKING:
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
 
-SAMPLE = 512
-"""Size: stored tuples sampled to see how evenly bits split them."""
-SILENT = 16
-"""Batches of one input in a row after which the others count as silent."""
-FORMAT = 3
-"""Format of what `snapshot` writes. A record in another format is not read: layouts are learned again."""
 Waiting = Callable[[int, int], int]
 """How many waiting rows of other streams will search the tuples of an input that live until a time."""
 
@@ -70,6 +65,8 @@ class Tuning:
         """Inputs of the last turn."""
         self._last = -1
         self._in_a_row = 0
+        """Rows of one input, with none of another between them. Once they are enough to tell the tuner about, the other
+        inputs count as silent."""
         self._others = [shape.others(i) for i in range(len(shape.aliases))]
         self._even: dict[str, tuple[int, list[list[float]]]] = {}
         """Rows built and evenness of each stem when it was last sampled."""
@@ -91,8 +88,7 @@ class Tuning:
     def observe(self, i: int, visits: Visits) -> None:
         """Note what the tuples of an input asked of the stems; the tuner is told at the end of a turn."""
         if i == self._last:
-            self._in_a_row += 1
-            over = self._in_a_row > SILENT
+            over = self._in_a_row > self.tuner.grain
         else:
             self._last, self._in_a_row = i, 0
             over = i in self._seen
@@ -101,6 +97,7 @@ class Tuning:
         self._seen.add(i)
         self._noted.append((i, visits))
         self._rows += visits.rows
+        self._in_a_row += visits.rows
         if visits.journeys:
             route = visits.journeys[-1].ruster.route
             if route is not self._routes[i] and route != self._routes[i]:

@@ -9,8 +9,9 @@ routes; a predicate's error surfaces only if nothing else drops the row. Rows ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial as given
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +23,33 @@ from thalweg.execute.filters import Filter, Rows
 from thalweg.execute.kernels.join import AT_ROW, RECALLED
 from thalweg.execute.kernels.routes import by_route
 from thalweg.execute.meter import Meter, clock
+from thalweg.execute.operators.cache import Caches
 from thalweg.execute.operators.filter import Filters
+from thalweg.execute.operators.lookup import Lookups
 from thalweg.execute.operators.stem import Passage, Stems
 from thalweg.execute.operators.trial import Trials
 from thalweg.execute.routetable import Layer, Rounds, RouteTable, RouteTables
+from thalweg.execute.sheet import Sheet
 from thalweg.execute.trip import Pending, Trip
 from thalweg.plan import Pipeline, Route, Ruster
 
 Ints = NDArray[np.int64]
-Emit = Callable[[int, Arrival, Ints], None]
-"""Receives the input's number and full results, in a buffer that is reused afterwards."""
+
+
+class Emit(Protocol):
+    """Where results go."""
+
+    def receive(self, i: int, arrival: Arrival, chunk: Ints) -> None:
+        """Take full results of rows of input i, in a buffer that is reused afterwards."""
+        ...
+
+    def sheet(self) -> Sheet | None:
+        """Where the kernel may write columns of results itself; None if full results are needed."""
+        ...
+
+    def flush(self, i: int, arrival: Arrival) -> None:
+        """Hand on what the sheet holds; it belongs to these rows of input i."""
+        ...
 
 
 class Fabric:
@@ -44,13 +62,15 @@ class Fabric:
         meter: Meter | None = None,
         stems: Stems | None = None,
         number: int = 0,
+        caches: Caches | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.meter = meter or clock()
         self.stems = stems
         self.number = number
         self.filters = Filters(pipeline, filters, self.meter)
-        self.tables = RouteTables(pipeline, None if stems is None else stems.shape, number)
+        self.tables = RouteTables(pipeline, None if stems is None else stems.shape, number, caches)
+        self._lookups = None if stems is None or caches is None else Lookups(stems, caches, number)
         self.first = len(filters)
         """The first stem among the operators."""
         written = Route(tuple(op for op in pipeline.written if op < self.first))
@@ -70,7 +90,8 @@ class Fabric:
                 keep[slice(None) if lines is None else lines] = True
                 journeys.append(trip.journey(self.first))
         if pending:
-            self.filters.raise_first(batch.data, np.flatnonzero(keep), pending)
+            alive = np.flatnonzero(keep)
+            keep[alive] = self.filters.without_faults(batch.data, alive, pending)
         return keep, Visits(batch.number, len(batch), tuple(journeys))
 
     def admit(self, arrival: Arrival) -> Ints:
@@ -82,7 +103,7 @@ class Fabric:
         lines = self.filters.work(trip, self._entrance.ahead, rows, len(arrival.partial), None)
         partial = _picked(arrival.partial, lines)
         if trip.pending:
-            self.filters.raise_first(arrival.data, partial[:, self._column], trip.pending)
+            partial = partial[self.filters.without_faults(arrival.data, partial[:, self._column], trip.pending)]
         return partial
 
     def run(self, arrival: Arrival, rusters: Sequence[Ruster], emit: Emit) -> tuple[Ints, Ints, tuple[Journey, ...]]:
@@ -99,12 +120,17 @@ class Fabric:
                 continue
             if self._stored and pending:
                 rows = _picked(arrival.partial, lines)[:, self._column]
-                self.filters.raise_first(arrival.data, rows, pending)
+                sound = self.filters.without_faults(arrival.data, rows, pending)
+                if not sound.all():
+                    lines = np.flatnonzero(sound) if lines is None else lines[sound]
+                    ids = None if ids is None else ids[sound]
             ends = None
             if ids is not None:
                 order, ends = by_route(ids, len(ruster.routes))
                 lines = order if lines is None else lines[order]
             rest = self._travel(trip, lines, ends, emit)
+            if trip.table.lost:
+                self._follow(trip, lines, ends, rest)
             if rest is not None:
                 everyone = np.arange(len(arrival.partial)) if lines is None else lines
                 recalled.append(everyone[rest])
@@ -126,6 +152,17 @@ class Fabric:
         if trip.rest is None:
             return None
         return np.arange(len(partial)) >= np.repeat(ends[1:] - trip.rest, np.diff(ends))
+
+    def _follow(self, trip: Trip, lines: Rows | None, ends: Ints | None, rest: NDArray[np.bool_] | None) -> None:
+        """Tell caches of new rows whose routes did not."""
+        assert self._lookups is not None
+        partial = _picked(trip.arrival.partial, lines)
+        routes = (
+            np.zeros(len(partial), np.int64) if ends is None else np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+        )
+        for cache, lost in trip.table.lost:
+            mine = lost[routes] if rest is None else lost[routes] & ~rest
+            self._lookups.follow(trip.arrival, partial if mine.all() else partial.compress(mine, axis=0), cache)
 
     def in_order(self, parts: Sequence[Ints], whole: Ints) -> Ints:
         """Lines of `whole` (partial results of one row each, in order of arrival) that came in parts."""
@@ -177,6 +214,11 @@ class Fabric:
     def _onward(self, trip: Trip, depth: int, chunk: Ints, ends: Ints, emit: Emit) -> None:
         """Take partial results through everything behind a layer; -1 is the entry."""
         table = trip.table
+        if depth >= 0 and table.layers[depth].taps:
+            for route, caches in table.layers[depth].taps:
+                for cache in caches:
+                    cache.arriving(self.number, chunk[ends[route] : ends[route + 1]])
+                    cache.broken |= bool(trip.deferred)
         if depth >= 0 and table.layers[depth].rounds.common:
             chunk, ends = self._between(trip, table.layers[depth].rounds, chunk, ends)
         over = table.over[depth + 1]
@@ -195,12 +237,29 @@ class Fabric:
         """Take partial results through the stems of a layer, and pass its output on."""
         assert self.stems is not None
         layer, meter = trip.table.layers[depth], self.meter
+        for route, shadows in layer.shadows:
+            assert self._lookups is not None
+            self._lookups.watch(trip, shadows, partial[ends[route] : ends[route + 1]])
+        if layer.cached:
+            self._recall(trip, depth, layer, partial, ends, emit)
+            if not len(layer.going):
+                return
         limit = trip.ruster.limit if depth == 0 else None
         passage = Passage(self.stems, depth, layer, trip.arrival, partial, ends, limit)
         first, seconds = int(layer.operators[0]), 0.0
         sampling = trip.matches is not None and depth not in trip.sampled
+        sheet = emit.sheet() if self._ends_with(trip, depth) and not sampling else None
         while True:
             started = meter.start()
+            if sheet is not None:
+                lines = sheet.lines(self.number, trip.arrival)
+                sheet.at = passage.write(lines, sheet.at, sheet.room)
+                seconds += meter.stop(started, first, 0)
+                if sheet.at == sheet.room:
+                    emit.flush(self.number, trip.arrival)
+                if passage.done:
+                    break
+                continue
             chunk = passage.go_on()
             seconds += meter.stop(started, first, 0)
             if sampling:
@@ -211,7 +270,10 @@ class Fabric:
                     break
             came = passage.bounds
             if len(chunk) and layer.checks:
+                started = meter.start()
                 chunk, came = self._settle(trip, layer, passage, chunk)
+                last = int(layer.operators[-1])
+                trip.judging[last] = trip.judging.get(last, 0.0) + meter.stop(started, last, 0)
             if len(chunk):
                 self._onward(trip, depth, chunk, came, emit)
             if passage.done:
@@ -222,6 +284,32 @@ class Fabric:
         work = np.bincount(layer.operators, passage.tallies[:, WORK], len(self.pipeline)).tolist()
         for op, share in zip(layer.met, meter.share(seconds, layer.met, [work[op] for op in layer.met]), strict=True):
             trip.seconds[op] += share
+
+    def _recall(self, trip: Trip, depth: int, layer: Layer, partial: Ints, ends: Ints, emit: Emit) -> None:
+        """Take partial results through the caches of a layer."""
+        assert self._lookups is not None
+        for route, segment in layer.cached:
+            rows = partial[ends[route] : ends[route + 1]]
+            if not len(rows):
+                continue
+            for chunk in self._lookups.through(trip, depth, segment, rows):
+                if len(chunk):
+                    came = np.where(np.arange(len(ends)) > route, len(chunk), 0)
+                    self._onward(trip, depth, chunk, came, emit)
+
+    def _ends_with(self, trip: Trip, depth: int) -> bool:
+        """Whether all that a layer lets through are results: nothing judges them any more."""
+        assert self.stems is not None
+        layer = trip.table.layers[depth]
+        judged = (
+            layer.checks
+            or layer.taps
+            or layer.rounds.common
+            or trip.deferred
+            or trip.pending
+            or self.stems.shape.hashed
+        )
+        return trip.table.over[depth + 1] is True and not judged
 
     def _sample(self, trip: Trip, layer: Layer, passage: Passage, partial: Ints, chunk: Ints) -> bool:
         """Count profiled rows against a stem's rivals; returns whether they turn back because one is far better."""
@@ -272,9 +360,9 @@ class Fabric:
         values = given(self.stems.column, self.number, trip.arrival)
         chunk = self.stems.residuals.finish(chunk, values, trip.deferred)
         if trip.pending and len(chunk):
-            self.filters.raise_first(trip.arrival.data, chunk[:, self._column], trip.pending)
+            chunk = chunk[self.filters.without_faults(trip.arrival.data, chunk[:, self._column], trip.pending)]
         if len(chunk):
-            emit(self.number, trip.arrival, chunk)
+            emit.receive(self.number, trip.arrival, chunk)
 
 
 def _picked(partial: Ints, lines: Rows | None) -> Ints:

@@ -9,19 +9,24 @@ operator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError
-from thalweg.execute.shape import Leg, Shape
+from thalweg.execute.shape import Leg, Shape, Step
 from thalweg.plan import Pipeline, Route, Ruster
 from thalweg.plan.layout import Pattern
 from thalweg.state.views import StemView
 
+if TYPE_CHECKING:
+    from thalweg.execute.operators.cache import Cache, Caches, Shadow
+
 Ints = NDArray[np.int64]
+_NONE = np.empty((0, 2), np.int64)
 MOST_KNOWN = 1024
 """Prepared routes, and combinations of routes, to keep."""
 
@@ -55,6 +60,16 @@ class Segment:
     operators: tuple[int, ...]
     leg: Leg
     filters: tuple[int, ...]
+    cache: Cache | None = None
+    """What replaces its stems."""
+    fill: tuple[Layer, ...] = ()
+    """The stems for a key that the cache misses."""
+    plain: tuple[Layer, ...] = ()
+    """The stems for rows that it can't answer."""
+    taps: tuple[Cache, ...] = ()
+    """The caches that hear what comes out of it."""
+    shadows: tuple[Shadow, ...] = ()
+    """Caches that are only watched, to which its rows would come first."""
 
 
 @dataclass(eq=False)
@@ -79,18 +94,22 @@ class Layer:
     """The tables as they were when last used: views, lines, runs, and the most runs of one view."""
 
     def __post_init__(self) -> None:
-        legs = [(r, s) for r, s in enumerate(self.segments) if s is not None]
+        self.cached = [(r, s) for r, s in enumerate(self.segments) if s is not None and s.cache is not None]
+        """Routes whose stems a cache replaces."""
+        self.shadows = [(r, s.shadows) for r, s in enumerate(self.segments) if s is not None and s.shadows]
+        self.taps = [(r, s.taps) for r, s in enumerate(self.segments) if s is not None and s.taps]
+        legs = [(r, s) for r, s in enumerate(self.segments) if s is not None and s.cache is None]
         steps = [(r, op, step) for r, s in legs for op, step in zip(s.operators, s.leg.steps, strict=True)]
         self.routes = np.array([r for r, _, _ in steps], np.int64)
         self.operators = np.array([op for _, op, _ in steps], np.int64)
-        lengths = [0 if s is None else len(s.operators) for s in self.segments]
+        lengths = [0 if s is None or s.cache is not None else len(s.operators) for s in self.segments]
         self.firsts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         asked = [(step.target, step.member, step.pattern) for _, _, step in steps]
         self.views = list(dict.fromkeys(asked))
         number = {view: k for k, view in enumerate(self.views)}
         self.view = np.array([number[view] for view in asked], np.int64)
-        self.pairs = np.concatenate([s.leg.pairs for _, s in legs])
-        self.adds = np.concatenate([s.leg.adds for _, s in legs])
+        self.pairs = np.concatenate([s.leg.pairs for _, s in legs]) if legs else _NONE
+        self.adds = np.concatenate([s.leg.adds for _, s in legs]) if legs else _NONE
         ends, pair, add = [], 0, 0
         for _, s in legs:
             shift = np.array([pair, pair, add, add], np.int64)
@@ -110,7 +129,7 @@ class Layer:
         """Residuals due at the end of the legs, the inputs bound by then, and their routes."""
         found: dict[tuple[tuple[int, ...], frozenset[int]], NDArray[np.bool_]] = {}
         for r, s in enumerate(self.segments):
-            if s is not None and s.leg.steps[-1].residuals:
+            if s is not None and s.cache is None and s.leg.steps[-1].residuals:
                 last = s.leg.steps[-1]
                 found.setdefault((last.residuals, last.bound), np.zeros(len(self.segments), np.bool_))[r] = True
         return [(residuals, bound, mine) for (residuals, bound), mine in found.items()]
@@ -126,13 +145,19 @@ class RouteTable:
     layers: tuple[Layer, ...]
     over: tuple[NDArray[np.bool_] | bool, ...]
     """The routes that end before any layer, then those that end with each of them; or whether all do or none does."""
+    lost: tuple[tuple[Cache, NDArray[np.bool_]], ...] = ()
+    """Caches that must hear of new rows and do not on some routes, and which."""
 
 
 class RouteTables:
     """Prepares the routes of one pipeline, and remembers."""
 
-    def __init__(self, pipeline: Pipeline, shape: Shape | None = None, number: int = 0) -> None:
+    def __init__(
+        self, pipeline: Pipeline, shape: Shape | None = None, number: int = 0, caches: Caches | None = None
+    ) -> None:
         self.pipeline = pipeline
+        self.caches = caches
+        self._version = 0
         self.shape = shape
         self.number = number
         self.first = sum(op.kind == "filter" for op in pipeline.operators) if shape is not None else len(pipeline)
@@ -144,6 +169,9 @@ class RouteTables:
     def of(self, ruster: Ruster) -> RouteTable:
         """The routes of a ruster."""
         routes, single = ruster.routes, ruster.purpose == "profile"
+        if self.caches is not None and self._version != self.caches.version:
+            self._version = self.caches.version
+            self._parts, self._known, self._latest = {}, {}, None
         if self._latest is not None and self._latest[0] is routes:
             return self._latest[1]
         table = self._known.get((routes, single))
@@ -163,7 +191,14 @@ class RouteTables:
         layers = [Layer(tuple(s[d] if d < len(s) else None for _, s in parts)) for d in range(deepest)]
         ends = [np.array([len(s) == d for _, s in parts]) for d in range(deepest + 1)]
         over = tuple(True if d == deepest else e if e.any() else False for d, e in enumerate(ends))
-        return RouteTable(routes, Rounds.of([ahead for ahead, _ in parts]), tuple(layers), over)
+        return RouteTable(routes, Rounds.of([ahead for ahead, _ in parts]), tuple(layers), over, self._lost(parts))
+
+    def _lost(
+        self, parts: Sequence[tuple[tuple[int, ...], tuple[Segment, ...]]]
+    ) -> tuple[tuple[Cache, NDArray[np.bool_]], ...]:
+        watching = [] if self.caches is None else self.caches.watching(self.number)
+        found = [(c, np.array([all(c not in s.taps for s in segments) for _, segments in parts])) for c in watching]
+        return tuple((cache, lost) for cache, lost in found if lost.any())
 
     def _part(self, route: Route, single: bool) -> tuple[tuple[int, ...], tuple[Segment, ...]]:
         part = self._parts.get((route, single))
@@ -191,15 +226,70 @@ class RouteTables:
                     break
                 stems.append(op)
             others = self.shape.others(self.number)
-            leg = self.shape.leg(bound, tuple(others[op - self.first] for op in stems), single)
+            targets = tuple(others[op - self.first] for op in stems)
+            stems_ahead = targets
+            cache, targets = self._stop(bound, targets, single)
+            leg = self.shape.leg(bound, targets, single) if cache is None else self.shape.whole(bound, targets)
             end = at + len(leg.steps)
-            after = self._filters(route, end)
-            segments.append(Segment(at, bound, route[at:end], leg, route[end:after]))
-            at, bound = after, leg.steps[-1].bound
+            after, reached = self._filters(route, end), leg.steps[-1].bound
+            taps = () if self.caches is None else tuple(self.caches.reached(self.number, reached))
+            watched = self._shadows(bound, stems_ahead, single)
+            segment = Segment(at, bound, route[at:end], leg, route[end:after], cache, taps=taps, shadows=watched)
+            if cache is not None:
+                fill, plain = fillings(self.shape, bound, targets, cache)
+                segment = replace(segment, fill=fill, plain=plain)
+            segments.append(segment)
+            at, bound = after, reached
         return ahead, tuple(segments)
+
+    def _stop(
+        self, bound: frozenset[int], targets: tuple[int, ...], single: bool
+    ) -> tuple[Cache | None, tuple[int, ...]]:
+        """The cache for the next stems and those that it replaces; else the stems up to where one begins, or to where one
+        must hear of what comes out. Profiled rows use none."""
+        if not self.caches:
+            return None, targets
+        for k in range(len(targets)):
+            cache = None if single else self.caches.at(self.number, bound | set(targets[:k]), targets[k:])
+            if cache is not None:
+                return (None, targets[:k]) if k else (cache, targets[: len(cache.inputs)])
+            after = bound | set(targets[: k + 1])
+            if self.caches.reached(self.number, after) or self._shadows(after, targets[k + 1 :], single):
+                return None, targets[: k + 1]
+        return None, targets
+
+    def _shadows(self, bound: frozenset[int], ahead: tuple[int, ...], single: bool) -> tuple[Shadow, ...]:
+        """Caches that are only watched and would replace the stems that come next."""
+        if not self.caches or single:
+            return ()
+        return self.caches.shadowed(self.number, bound, ahead)
 
     def _filters(self, route: tuple[int, ...], at: int) -> int:
         """The end of the filters that begin at a place."""
         while at < len(route) and route[at] < self.first:
             at += 1
         return at
+
+
+def fillings(
+    shape: Shape, bound: frozenset[int], targets: tuple[int, ...], cache: Cache
+) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
+    """The stems of a cached segment, for a key that is missing and for rows that the cache can't answer. What is stored
+    depends on the rows of the segment and the key alone."""
+    steps = shape.whole(bound, targets).steps
+    inner = []
+    for step in steps:
+        due = tuple(r for r in step.residuals if r in cache.cached.judges or shape.over(r) <= cache.cached.inputs)
+        inner.append(replace(step, residuals=due, bound=step.bound & cache.cached.inputs))
+    return layered(inner), layered(steps)
+
+
+def layered(steps: Sequence[Step]) -> tuple[Layer, ...]:
+    """One route as layers: a leg ends where predicates are due."""
+    layers, leg = list[Layer](), list[Step]()
+    for k, step in enumerate(steps):
+        leg.append(step)
+        if step.residuals or k == len(steps) - 1:
+            layers.append(Layer((Segment(0, frozenset(), (0,) * len(leg), Leg.of(tuple(leg)), ()),)))
+            leg = []
+    return tuple(layers)

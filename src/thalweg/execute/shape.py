@@ -17,6 +17,7 @@ from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.filters import Filter as Judge
 from thalweg.language.query import Column, Filter, Query, Residual
 from thalweg.plan import Operator, Pipeline
+from thalweg.plan.graph import JoinGraph
 from thalweg.plan.layout import Pattern
 from thalweg.state.kernels.layout import EXPIRY, KEYS, NEWEST
 from thalweg.state.keys import KeyCoder, plain_type
@@ -211,6 +212,8 @@ class Shape:
         names += [c for f in self.filters[i] for c in f.columns] + list(entry.window.by)
         if entry.spec.time is not None:
             names.append(entry.spec.time)
+        if entry.window.kind == "custom":
+            names += self._schema(i).names
         for name in names:
             self._field(i, name)
         return list(dict.fromkeys(names)) or self._schema(i).names[:1]
@@ -251,6 +254,23 @@ class Shape:
             stems.append(Operator(self.aliases[j], "stem", guards, near, frozenset(self.classes[j])))
         return Pipeline(self.aliases[i], (*filters, *stems), frozenset(self.classes[i]))
 
+    @cached_property
+    def graph(self) -> JoinGraph:
+        """What is joined with what."""
+        judges = [self.over(r) for r in range(len(self.residuals))]
+        exact = []
+        for residual in self.residuals:
+            vague = {
+                self.number[c.input]
+                for c in residual.columns
+                if not KeyCoder(plain_type(self._field(self.number[c.input], c.name).type)).exact
+            }
+            exact.append(frozenset(range(len(self.aliases))) - vague)
+        travelling = frozenset(self.streams or [0])
+        stored = frozenset(i for i in range(len(self.aliases)) if self._stored[i])
+        classes = tuple(frozenset(own) for own in self.classes)
+        return JoinGraph(tuple(self.aliases), classes, tuple(judges), tuple(exact), travelling, stored)
+
     def others(self, i: int) -> list[int]:
         return [j for j in range(len(self.aliases)) if j != i]
 
@@ -273,6 +293,17 @@ class Shape:
                     break
             leg = self._legs[key] = Leg.of(tuple(steps))
         return leg
+
+    def whole(self, bound: frozenset[int], targets: tuple[int, ...]) -> Leg:
+        """The steps to all of these stems."""
+        steps: list[Step] = []
+        for target in targets:
+            steps.append(self.step(steps[-1].bound if steps else bound, target))
+        return Leg.of(tuple(steps))
+
+    def over(self, residual: int) -> frozenset[int]:
+        """The inputs of a predicate between inputs."""
+        return frozenset(self.number[a] for a in self.residuals[residual].inputs)
 
     def _make_step(self, bound: frozenset[int], target: int) -> Step:
         known = {c for i in bound for c in self.classes[i]}

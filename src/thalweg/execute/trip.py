@@ -42,6 +42,10 @@ class Trip:
     """Rows indexed for the trials."""
     rest: Ints | None = None
     """Recalled rows of each route, if any."""
+    judging: dict[int, float] = field(default_factory=dict)
+    """Seconds of predicates between inputs, by the stem before them."""
+    cached: bool = False
+    """Whether a cache answered some of its rows: what they would have met at its stems is not known."""
     sampled: set[int] = field(default_factory=set)
     """Layers at which partial results have been sampled."""
 
@@ -62,6 +66,7 @@ class Trip:
                     Visit(
                         op, met[ROWS_IN], met[ROWS_OUT], self.seconds[op], self.extra[op], self.extra_seconds[op],
                         met[SURVIVORS] if op >= first else None, met[WORK], met[BUCKETS], met[HASHES],
+                        self.judging.get(op, 0.0),
                     )
                 )  # fmt: skip
         if len(counts) == 1 or ruster.ids is None:

@@ -45,7 +45,9 @@ def query(stream: pa.Table, dimensions: dict[str, pa.Table]) -> Query:
     columns = ", ".join([*told, *(f"{d}.name AS name_{d}" for d in dimensions)])
     equal = " AND ".join(f"s.fk_{d} = {d}.pk" for d in dimensions)
     text = f"SELECT {columns} FROM s [NOW], {', '.join(dimensions)} WHERE {equal}"
-    return bind(text, {"s": Source(stream.schema, "ts", "ms"), **{d: Source(t.schema) for d, t in dimensions.items()}})
+    return bind(
+        text, {"s": Source(stream.schema, "ts", "ms"), **{d: Source(t.schema) for d, t in dimensions.items()}}
+    ).query
 
 
 def knowing(star: Star) -> Callable[[Pipeline, int], Policy]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
 from thalweg.contract.policy import Policy
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.lab.simulate import cheapest
 from thalweg.language.bind import bind
 from thalweg.language.query import Query, Source
@@ -95,7 +95,7 @@ def query(streams: Streams) -> Query:
     first, *others = streams.names
     equal = [f"{first}.k = {s}.k" for s in others]
     text = f"SELECT {', '.join(columns)} FROM {', '.join(inputs)} WHERE {' AND '.join(equal)}"
-    return bind(text, {s: Source(table.schema, "ts", "ms") for s, table in streams.data.items()})
+    return bind(text, {s: Source(table.schema, "ts", "ms") for s, table in streams.data.items()}).query
 
 
 def single(streams: Streams) -> Callable[[Pipeline, int], Policy]:
@@ -128,7 +128,7 @@ def knowing(streams: Streams) -> Callable[[Pipeline, int], Policy]:
 
 def joined(policy: Chooser, streams: Streams, seed: int, tuples: int | None = None) -> tuple[float, float, int]:
     """Work, processor seconds and results, for the first tuples of each stream or for all."""
-    engine = Engine(query(streams), policy=policy, seed=seed)
+    engine = BlockEngine(query(streams), policy=policy, seed=seed)
     length = next(iter(streams.data.values())).num_rows if tuples is None else tuples
     found, began = 0, process_time()
     for start in range(0, length, BATCH):

@@ -74,6 +74,11 @@ def signature(function: Callable[..., Any]) -> Signature:
     return Signature(function, "row", _result(result))
 
 
+def declared(function: Callable[..., Any]) -> pa.DataType | None:
+    """The type that a function's return annotation declares."""
+    return _result(_hints(function)[-1])
+
+
 def is_udf(function: Any) -> bool:
     return callable(getattr(function, "func", None)) and isinstance(getattr(function, "evalType", None), int)
 

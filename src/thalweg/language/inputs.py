@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from thalweg.language.query import Unit
+
 
 @dataclass(frozen=True)
 class StreamInput:
@@ -16,6 +18,10 @@ class StreamInput:
     idle: int | None
     rate: float | None = None
     """Rows per second, if declared; only the ratio between inputs matters."""
+    unit: Unit | None = None
+    """What an integer time counts."""
+    ahead: int | None = None
+    """Microseconds by which a time may lie after the clock of its batch; None: any."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from thalweg.errors import DefinitionError
 from thalweg.language.functions import Kind, is_udf, signature, udf_result
@@ -22,6 +22,12 @@ class Predicate:
     after: tuple[str, ...] = ()
     sql: Any = None
     """SQL text, or a pyspark Column."""
+
+    def __call__(self, *values: Any) -> Any:
+        """Call the function itself, as if it had not been made a predicate."""
+        if self.function is None:
+            raise TypeError(f"'{self.name}' is SQL, which only Spark evaluates")
+        return self.function(*values)
 
     def __repr__(self) -> str:
         if self.function is None:
@@ -70,6 +76,47 @@ def pred(
         raise DefinitionError(f"no kind '{kind}'", hint="one of 'row', 'arrow', 'pandas'")
     taken = columns or _parameters(function)
     return Predicate(name or _name(function, taken), found.call, taken, kind or found.kind, guards)
+
+
+@overload
+def predicate(function: Callable[..., Any], /) -> Predicate: ...
+
+
+@overload
+def predicate(
+    *columns: str,
+    kind: Kind | None = None,
+    name: str | None = None,
+    after: str | Predicate | Sequence[str | Predicate] = (),
+) -> Callable[[Callable[..., Any]], Predicate]: ...
+
+
+def predicate(
+    *given: Any,
+    kind: Kind | None = None,
+    name: str | None = None,
+    after: str | Predicate | Sequence[str | Predicate] = (),
+) -> Any:
+    """`pred` as a decorator, with or without arguments. What it makes can still be called like the function.
+
+    >>> @predicate
+    ... def big(size):
+    ...     return size > 10
+    >>> @predicate("size", after=big)
+    ... def inverse(x):
+    ...     return 1 / x > 0
+    >>> big, inverse, big(11)
+    (pred(big, 'size', kind='row'), pred(inverse, 'size', kind='row', after=['big']), True)
+    """
+    if len(given) == 1 and callable(given[0]):
+        return pred(given[0], kind=kind, name=name, after=after)
+    for column in given:
+        if not isinstance(column, str):
+            raise DefinitionError(
+                f"@tw.predicate takes names of columns, not a {type(column).__name__}",
+                hint='@tw.predicate("column", after=...)',
+            )
+    return lambda function: pred(function, *given, kind=kind, name=name, after=after)
 
 
 def as_predicate(given: Any) -> Predicate:

@@ -13,7 +13,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-WindowKind = Literal["range", "rows", "partition", "now", "unbounded"]
+from thalweg.errors import DefinitionError
+from thalweg.language.durations import Duration, micros
+
+Unit = Literal["s", "ms", "us", "ns"]
+UNITS = ("s", "ms", "us", "ns")
+WindowKind = Literal["range", "rows", "partition", "now", "unbounded", "custom"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,8 @@ class Window:
     """The tuples of an input that are visible at an instant τ (CQL; thesis 2.1).
 
     `range`: times in [τ - span, τ]; `now`: a range of span 0; `rows`: the last n by time, then by arrival;
-    `partition`: the last n for each combination of values in `by`; `unbounded`: everything up to τ.
+    `partition`: the last n for each combination of values in `by`; `unbounded`: everything up to τ; `custom`: what a
+    user's function says (thesis 2.1: windows can be plugged in).
     """
 
     kind: WindowKind
@@ -29,6 +35,14 @@ class Window:
     """Length of a range in microseconds."""
     rows: int = 0
     by: tuple[str, ...] = ()
+    slide: int = 0
+    """Of a range: the query looks only at instants that are multiples of it (microseconds); 0 for all. Then the root,
+    or the Restream above, has it as `every`, and nobody else needs to look at it."""
+    name: str = ""
+    """Of a user's window, in the query."""
+    ends: Callable[[pa.RecordBatch], Any] | None = None
+    """Of a user's window: rows of the stream in, the instant at which each leaves out, in what the time column counts;
+    NULL for never. A row enters at its own time. The answer may depend on the row alone, not on its neighbours."""
 
     @property
     def ordered(self) -> bool:
@@ -51,14 +65,27 @@ class Column:
 class Source:
     """What a name in FROM stands for, as the caller declares it.
 
-    A source with a time column is a stream; one without is a table. `unit` says what an integer time column counts;
-    timestamp columns carry their own unit. `lateness` is in microseconds.
+    A source with a time column is a stream; one without is a table. `unit` says what an integer time column counts, and
+    is required there; timestamp columns carry their own unit. `lateness` is given in words, such as "5 seconds".
     """
 
     schema: pa.Schema
     time: str | None = None
-    unit: Literal["s", "ms", "us", "ns"] = "ms"
-    lateness: int = 0
+    unit: Unit | None = None
+    lateness: Duration = 0
+    """Once made, in microseconds."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lateness", micros(self.lateness, "lateness"))
+        if self.unit is not None and self.unit not in UNITS:
+            raise DefinitionError(f"no unit of time '{self.unit}'", hint="one of 's', 'ms', 'us' and 'ns'")
+        if self.time in self.schema.names and self.unit is None:
+            counted = self.schema.field(self.time).type
+            if pa.types.is_integer(counted):
+                raise DefinitionError(
+                    f"time column '{self.time}' is {counted}: nothing says what it counts",
+                    hint='give the unit, unit="s", "ms" or "us", or make it a timestamp',
+                )
 
 
 @dataclass(frozen=True)
@@ -69,6 +96,11 @@ class Input:
     source: str
     spec: Source
     window: Window
+    origin: str = ""
+    """The source's name in FROM, where each input was given a source of its own."""
+    computed: tuple[tuple[str, str], ...] = ()
+    """Columns that only Spark can compute, and computes before anything else: name and SQL text. They are part of the
+    input's schema, and not of what a user passes."""
 
     @property
     def is_stream(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from thalweg.plan.cached import Placed
 from thalweg.plan.layout import Layout
 
 Part = Literal["routes", "layouts", "caches", "purges", "schedule"]
@@ -54,7 +55,7 @@ class Change:
 
 
 def _record(value: Any) -> Any:
-    if isinstance(value, Layout):
+    if isinstance(value, (Layout, Placed)):
         return value.record()
     if isinstance(value, Mapping):
         return {k: list(v) if isinstance(v, tuple) else v for k, v in value.items()}
@@ -69,4 +70,4 @@ def _as_it_is(record: Any) -> Any:
     return record
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {"routes": _routes, "layouts": Layout.of}
+_READERS: dict[str, Callable[[Any], Any]] = {"routes": _routes, "layouts": Layout.of, "caches": Placed.of}

@@ -31,6 +31,14 @@ class Prices:
     """Drop a row with its slice."""
     request: float = 20.0e-9
     """Probe, besides hashes, buckets and candidates. The same for all layouts, but part of the work done."""
+    lookup: float = 14.0e-9
+    """Look up a key in a cache of partial results."""
+    recall: float = 7.0e-9
+    """Write one row from a cached combination."""
+    keep: float = 20.0e-9
+    """Add a combination to a cache."""
+    visit: float = 30.0e-6
+    """Take a batch to a cache, whatever it meets."""
     classify: float = 10.0e-9
     """Find the class of a row."""
     call: float = 0.1e-6
@@ -41,6 +49,8 @@ class Prices:
     """Ask a policy for routes, report the outcome, and let it decide."""
     select: float = 300.0e-6
     """Weigh the layouts of a stem against each other."""
+    teach: float = 1.8e-3
+    """Teach a lesson of profiled rows to the policies that learn classes."""
 
     @property
     def probe(self) -> float:

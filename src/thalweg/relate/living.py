@@ -1,7 +1,8 @@
 """Living: the results of a join block as a relation, R(τ) at every instant τ, given as its changes.
 
 It keeps the results that have not ended before the frontier, and nothing else. Results whose lifetimes begin and end at
-the same instant for the reader cancel: a row that leaves and an equal one that enters then are no change.
+the same instant for the reader cancel: a row that leaves and an equal one that enters then are no change. With `slide`,
+what lives is looked at only at multiples of a span and stays the same between them.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from thalweg.contract.relation import Changes, Closings, Deltas, Ints
-from thalweg.state.slice import ALWAYS
+from thalweg.contract.relation import FOREVER, Changes, Closings, Deltas, Ints
+from thalweg.relate.instants import next_multiple
+from thalweg.relate.rows.agenda import Agenda
+from thalweg.relate.rows.netting import netted
+from thalweg.relate.rows.parts import below, under
 from thalweg.state.store import read_ipc, write_ipc
-
-NUMBER, START, END = "\0number", "\0start", "\0end"
 
 
 class Living:
     """Takes deltas, gives changes.
 
-    >>> from thalweg.contract.relation import FOREVER
     >>> living = Living(pa.schema([("k", pa.int64())]))
     >>> rows = pa.record_batch({"k": [7, 8]})
     >>> living.opened(Deltas(rows, np.array([0, 1]), np.array([3, 5]), np.array([9, FOREVER])))
@@ -32,70 +33,75 @@ class Living:
     [8]
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, slide: int | None = None) -> None:
         self.schema = schema
-        marks = [(name, pa.int64()) for name in (NUMBER, START, END)]
-        self._held = pa.schema([*schema, *(pa.field(*mark) for mark in marks)]).empty_table()
-        self._ends: dict[int, int] = {}
-        """Ends told since the last advance, by number."""
-        self._frontier = ALWAYS
+        self._slide = slide
+        self._agenda = Agenda(schema)
+        self._agenda.rows.add_field("alive")
+        self._number, self._row, self._start = (np.empty(0, np.int64) for _ in range(3))
+        """Of results whose end is not known: their numbers, in order, the numbers of their rows (-1 once the end is
+        known), and when they begin."""
 
     def opened(self, deltas: Deltas) -> None:
-        marks = [pa.array(a) for a in (deltas.number, deltas.start, deltas.end)]
-        fresh = pa.Table.from_arrays([*deltas.rows.columns, *marks], schema=self._held.schema)
-        self._held = pa.concat_tables([self._held, fresh])
+        start, end = self._seen(deltas.start), self._seen(deltas.end)
+        rows = self._agenda.rows.encode_columns(deltas.rows.columns, len(start))
+        open_ = end == FOREVER
+        lives = start < end
+        self._agenda.hold(rows)
+        self._agenda.add(rows[lives], start[lives], np.ones(int(lives.sum()), np.int64))
+        ends = lives & ~open_
+        self._agenda.add(rows[ends], end[ends], np.full(int(ends.sum()), -1))
+        self._agenda.drop(rows[~open_])
+        self._number = np.concatenate([self._number, deltas.number[open_]])
+        self._row, self._start = np.concatenate([self._row, rows[open_]]), np.concatenate([self._start, start[open_]])
 
     def closed(self, closings: Closings) -> None:
-        self._ends.update(zip(closings.number.tolist(), closings.end.tolist(), strict=True))
+        order = np.argsort(closings.number, kind="stable")
+        number, end = closings.number[order], self._seen(closings.end[order])
+        at = np.searchsorted(self._number, number)
+        known = at < len(self._number)
+        known[known] = (self._number[at[known]] == number[known]) & (self._row[at[known]] >= 0)
+        at, end = at[known], end[known]
+        rows, start = self._row[at], self._start[at]
+        self._agenda.add(rows, np.maximum(end, start), np.full(len(rows), -1))
+        self._agenda.drop(rows)
+        self._row[at] = -1
+        gone = self._row < 0
+        if 2 * int(gone.sum()) > len(gone):
+            self._number, self._row, self._start = self._number[~gone], self._row[~gone], self._start[~gone]
+
+    def _seen(self, times: Ints) -> Ints:
+        return times if self._slide is None else next_multiple(times, self._slide)
 
     def at(self, instant: int) -> pa.Table:
         """What lives at an instant not before the last frontier."""
-        start, end = self._lifetimes()
-        return self._rows(np.flatnonzero((start <= instant) & (instant < end)))
+        count = self._agenda.rows.fields["alive"].copy()
+        np.add.at(count, *self._agenda.waiting(instant))
+        return self._agenda.rows.rows(np.repeat(np.arange(len(count)), count))
 
     def advance(self, frontier: int) -> Changes:
-        start, end = self._lifetimes()
-        began = np.flatnonzero((start >= self._frontier) & (start < frontier))
-        ended = np.flatnonzero((end >= self._frontier) & (end < frontier))
-        which = np.concatenate([began, ended])
-        sign = np.repeat(np.array([1, -1]), [len(began), len(ended)])
-        time = np.concatenate([start[began], end[ended]])
-        order = np.lexsort((sign, time))  # what leaves goes before what enters
-        changes = _cancelled(self._rows(which[order]), sign[order], time[order])
-        living = np.flatnonzero(end >= frontier)
-        self._held = self._held.set_column(self._held.num_columns - 1, END, pa.array(end)).take(pa.array(living))
-        self._ends.clear()
-        self._frontier = frontier
+        rows, time, sign = self._agenda.due(frontier)
+        found = netted(rows, time, sign, self._agenda.rows.place)
+        np.add.at(self._agenda.rows.fields["alive"], rows, sign)
+        left = np.flatnonzero(found.net)
+        left = left[np.lexsort((found.net[left] > 0, found.time[left]))]  # what leaves goes before what enters
+        changes = Changes(self._agenda.rows.rows(found.number[left]), found.net[left], found.time[left])
+        self._agenda.drop(rows)
         return changes
 
-    def _lifetimes(self) -> tuple[Ints, Ints]:
-        start, end, number = (self._held[name].to_numpy() for name in (START, END, NUMBER))
-        if self._ends:
-            end = np.array([self._ends.get(n, e) for n, e in zip(number.tolist(), end.tolist(), strict=True)], np.int64)
-        return start, end
+    def size(self) -> int:
+        """Changes that wait, and results whose end is not known."""
+        return len(self._agenda) + int((self._row >= 0).sum())
 
-    def _rows(self, which: Ints) -> pa.Table:
-        return self._held.select(range(len(self.schema))).take(pa.array(which))
+    @property
+    def nbytes(self) -> int:
+        return self._agenda.nbytes + self._number.nbytes + self._row.nbytes + self._start.nbytes
 
     def snapshot(self) -> dict[str, bytes]:
-        _, end = self._lifetimes()
-        held = self._held.set_column(self._held.num_columns - 1, END, pa.array(end))
-        return {"held": write_ipc(held), "frontier": str(self._frontier).encode()}
+        open_ = {"number": self._number, "row": self._row, "start": self._start}
+        return under("agenda", self._agenda.snapshot()) | {"open": write_ipc(pa.table(open_))}
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        self._held, self._frontier, self._ends = read_ipc(parts["held"]), int(parts["frontier"]), {}
-
-
-def _cancelled(rows: pa.Table, sign: Ints, time: Ints) -> Changes:
-    """Without the pairs of equal rows of which one leaves and one enters at the same instant."""
-    waiting: dict[tuple[object, ...], list[int]] = {}
-    keep = np.ones(len(sign), np.bool_)
-    texts = list(zip(*(column.to_pylist() for column in rows.columns), strict=True)) or [()] * len(sign)
-    for k, key in enumerate(zip(map(repr, texts), time.tolist(), strict=True)):
-        leaving = waiting.setdefault(key, [])
-        if sign[k] < 0:
-            leaving.append(k)
-        elif leaving:
-            keep[[k, leaving.pop()]] = False
-    kept = np.flatnonzero(keep)
-    return Changes(rows.take(pa.array(kept)), sign[kept], time[kept])
+        self._agenda.restore(below("agenda", parts))
+        table = read_ipc(parts["open"])
+        self._number, self._row, self._start = (table[c].to_numpy().copy() for c in ("number", "row", "start"))

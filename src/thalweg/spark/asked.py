@@ -26,7 +26,8 @@ class AskedInput:
 class Cut:
     """How the rows of a join are spread over cells."""
 
-    query: Query = field(compare=False, repr=False)
+    query: Query | None = field(compare=False, repr=False)
+    """The block that is cut by shares of its keys; None if a whole query is cut by one value."""
     shares: Shares
     why: str
     partitions: int

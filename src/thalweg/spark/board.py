@@ -6,10 +6,12 @@ DataFrame APIs and work the same over Connect. The listener parses a few small J
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -21,11 +23,14 @@ from pyspark.sql.streaming.listener import (
 )
 
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.plan import Event
+from thalweg.plan import Event, Reason
 from thalweg.spark.asked import Asked
+from thalweg.spark.compat import texts_of
 from thalweg.spark.control import Control
+from thalweg.spark.floods import BEGAN
 from thalweg.spark.history import History, Told
 
+log = logging.getLogger("thalweg")
 BATCHES = 10_000
 """Micro-batches whose Spark timings we keep: a few numbers each."""
 JOBS = 64
@@ -42,6 +47,10 @@ class Entry:
     history: History = field(default_factory=History)
     progress: dict[int, dict[str, int]] = field(default_factory=dict)
     """Spark's own milliseconds by micro-batch."""
+    runs: set[str] = field(default_factory=set)
+    """Runs of streaming queries that reported under this name."""
+    task: Any = None
+    """The cells' task of a join with state."""
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=JOBS))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -51,12 +60,28 @@ class Entry:
 
     def add(self, texts: list[str]) -> None:
         with self.lock:
+            heard = self.history.heard
             fresh = self.history.add(texts)
+            floods = [t for t in self.history.events if t.heard > heard and t.event.kind == BEGAN] if texts else []
+        for told in floods:
+            log.warning("query '%s', batch %s: %s", self.name, told.batch, told.event.why)
         learned = [r for r in fresh if r.learned is not None]
         if learned:
             # The task with the most rows has learned most: new workers start from its record.
             best = max(learned, key=lambda r: r.inputs[0].rows_in)
             self.control.learn(best.learned or {})
+
+    def reports_from(self, run: str, started: set[str]) -> None:
+        """Two runs under one name are told once: their statistics mix."""
+        if run in self.runs:
+            return
+        if self.runs & started:
+            log.warning(
+                "two running queries report as '%s': their statistics mix; give each a name of its own", self.name
+            )
+            why = Reason("two running queries have this name: their statistics mix")
+            self.decided(Event("board", "one name twice", 0, 0, why))
+        self.runs.add(run)
 
     def heard(self, batch: int, milliseconds: Mapping[str, int]) -> None:
         with self.lock:
@@ -96,7 +121,7 @@ class _Waiting:
 
     def _ask(self) -> None:
         try:
-            self._texts = list(self._observation.get.get("stats") or [])
+            self._texts = texts_of(self._observation.get.get("stats"))
         except Exception:
             # Connect raises while the job has not run; classic when the session is gone. Either way: nothing yet.
             self._texts = None
@@ -119,6 +144,7 @@ class _Listener(StreamingQueryListener):
         for metric, row in event.progress.observedMetrics.items():
             entry = board.reporting(metric)
             if entry is not None:
+                entry.reports_from(str(event.progress.runId), board.started)
                 entry.add(list(row["stats"] or []))
                 entry.heard(event.progress.batchId, event.progress.durationMs)
 
@@ -145,6 +171,14 @@ class Board:
             self.entries[entry.name] = entry
             return entry
 
+    def refuse_running(self, name: str) -> None:
+        """Raise if a streaming query of this name is running: their statistics and orders would mix."""
+        old = self.entries.get(name)
+        if old is not None and old.runs & (self._active() or set()):
+            raise DefinitionError(
+                f"a query named '{name}' is running", hint="give this one another name=, or stop the other first"
+            )
+
     def reporting(self, metric: str) -> Entry | None:
         """The query that an observed metric belongs to: a filter's name, or a join's name and stage."""
         if not metric.startswith(METRIC):
@@ -162,12 +196,18 @@ class Board:
         """Spark notifies listeners late: wait until they have the last reports of ended queries."""
         if not self.started:
             return
-        try:
-            active = {str(q.runId) for spark in self._listening for q in spark.streams.active}
-        except Exception:
-            return  # the session is gone; no more reports will come
+        active = self._active()
+        if active is None:
+            return  # no more reports will come
         with self.runs:
             self.runs.wait_for(lambda: self.started <= active, seconds)
+
+    def _active(self) -> set[str] | None:
+        """Runs that Spark knows to be going on: listeners hear of their end later. None if the session is gone."""
+        try:
+            return {str(q.runId) for spark in self._listening for q in spark.streams.active}
+        except Exception:
+            return None
 
     def wait_for(self, entry: Entry, observation: Observation) -> None:
         entry.waiting.append(_Waiting(observation))

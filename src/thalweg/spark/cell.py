@@ -15,28 +15,35 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row
 
 from thalweg.contract.report import TaskReport
+from thalweg.contract.statestore import StateStore
 from thalweg.engine.engine import Engine
+from thalweg.engine.gate import NOTHING
+from thalweg.engine.recut import gather
 from thalweg.engine.report import of_engine
 from thalweg.errors import CheckpointError
+from thalweg.plan import Event
 from thalweg.spark.celltask import CellTask
+from thalweg.spark.keys import cell_keys
+from thalweg.spark.moved import SEAL, TABLE, Moved, tables_of
 from thalweg.spark.obey import obey
-from thalweg.spark.pack import NOTHING
+from thalweg.spark.pack import GONE
+from thalweg.spark.quarantine import BAD
+from thalweg.spark.quarantine import blob as blob_of
+from thalweg.spark.seal import check_format, events, other_cut, refuse_cut
 from thalweg.spark.shared import by_input
 from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number
 from thalweg.state.store import read_ipc, write_ipc
 
-RECORD = "thalweg"
-"""The part with the stamp of the last write and the query's fingerprint."""
-TABLE = "table/"
-"""Prefix of the names of table parts. They are written once and are no part of the engine's snapshot."""
+FIRST = 0
+"""The key of the first cell, under every cut: it tells what all cells would tell."""
 CHUNK = 1 << 16
 """Approximate rows per result blob."""
 
@@ -49,6 +56,8 @@ class Warm:
     written: dict[str, tuple[bytes, int]]
     """Digest and length of each part."""
     stamp: str = ""
+    events: list[Event] = field(default_factory=list)
+    """What is to be told of the restart."""
     used: float = 0.0
 
 
@@ -62,20 +71,10 @@ def _forget(seconds: float = 900.0) -> None:
         del _warm[owner]
 
 
-class Parts(Protocol):
-    """The state of one cell: what Spark's MapState offers."""
-
-    def exists(self) -> bool: ...
-    def getValue(self, key: tuple[str]) -> tuple[bytes] | None: ...
-    def iterator(self) -> Iterator[tuple[tuple[str], tuple[bytes]]]: ...
-    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None: ...
-    def removeKey(self, key: tuple[str]) -> None: ...
-
-
 class Cell:
     """One cell in one batch."""
 
-    def __init__(self, task: CellTask, parts: Parts) -> None:
+    def __init__(self, task: CellTask, parts: StateStore) -> None:
         self.task = task
         self._parts = parts
 
@@ -83,13 +82,20 @@ class Cell:
         """Blobs of results, then the report for the board, without a blob."""
         clock = Stopwatch()
         arrived = sorted(rows, key=lambda r: (r.input, r.part))
+        if arrived and arrived[0].input == GONE:
+            for name in [k[0] for k, _ in self._parts.iterator()]:
+                self._parts.removeKey((name,))
+            return
         clock.lap("receive")
         owner = (self.task.token, key)
         warm, loaded = self._open(owner)
-        events = obey(warm.engine, self.task.control, self.task.key, self.task.policy) if self.task.control else []
+        told, warm.events = warm.events, []
+        if self.task.control:
+            told += obey(warm.engine, self.task.control, self.task.key, self.task.policy)
         clock.lap("load")
         results = Results()
-        tables, newest = arrivals(arrived, self.task.shared)
+        bad = [bytes(r.blob) for r in arrived if r.input == BAD]
+        tables, newest = arrivals([r for r in arrived if r.input != BAD], self.task.shared)
         warm.engine.take_batch(tables, newest=newest, into=results.add)
         clock.lap("join")
         written = self._save(warm)
@@ -97,25 +103,25 @@ class Cell:
         warm.used = time.monotonic()
         _warm[owner] = warm
         _forget()
-        for blob in results.blobs():
+        for blob in (*bad, *set_aside(warm.engine), *results.blobs()):
             yield blob, None
         clock.lap("send")
-        told = TaskReport(
+        report = TaskReport(
             "cell",
             batch_number(),
             key,
             of_engine(warm.engine),
             since_start=True,
             results=results.count,
-            made=warm.engine.flow.output.count,
-            events=(*warm.engine.events(), *events),
+            made=warm.engine.count,
+            events=(*warm.engine.events(), *told),
             timing=clock.timing(),
             loaded=loaded,
             written=written,
             state=sum(size for _, size in warm.written.values()),
-            silent=tuple(warm.engine.sources.silent()),
+            silent=tuple(warm.engine.silent()),
         )
-        yield None, json.dumps(told.record())
+        yield None, json.dumps(report.record())
 
     def keep_table(self, row: Row) -> None:
         """Store a packed part of a table, before the first batch."""
@@ -123,33 +129,56 @@ class Cell:
 
     def _open(self, owner: tuple[str, int]) -> tuple[Warm, str]:
         warm = _warm.pop(owner, None)
-        if not self._parts.exists():
-            return Warm(self.task.engine(), {}), "new"
-        own = self._parts.getValue((RECORD,))
-        if own is not None:
-            kept = json.loads(bytes(own[0]))
-            self._check(kept["fingerprint"])
-            if warm is not None and warm.stamp == kept["stamp"]:
-                return warm, "warm"
-        contents = {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != RECORD}
-        tables = {name: contents.pop(name) for name in sorted(contents) if name.startswith(TABLE)}
-        engine = self.task.engine(
-            (name.removeprefix(TABLE).rpartition("/")[0], content) for name, content in tables.items()
+        own = self._parts.getValue((SEAL,)) if self._parts.exists() else None
+        kept = None if own is None else json.loads(bytes(own[0]))
+        if warm is not None and kept is not None and warm.stamp == kept["stamp"]:
+            return warm, "warm"
+        if kept is not None:
+            check_format(kept)
+        if self.task.moved is not None and (kept is None or other_cut(kept, self.task.seal)):
+            return self._move_in(self.task.moved, owner[1]), "moved"
+        if kept is not None and other_cut(kept, self.task.seal):
+            raise refuse_cut(kept, self.task.seal)
+        contents = (
+            {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != SEAL} if self._parts.exists() else {}
         )
-        if own is None:
+        written = {k: (_digest(v), len(v)) for k, v in contents.items() if not k.startswith(TABLE)}
+        engine = self._engine(contents)
+        if kept is None:
             return Warm(engine, {}), "new"
         engine.restore(contents)
-        return Warm(engine, {k: (_digest(v), len(v)) for k, v in contents.items()}), "state"
+        count_on(engine, kept.get("failed", 0))
+        told = events(kept, self.task.seal) if owner[1] == FIRST else []
+        return Warm(engine, written, events=told), "state"
 
-    def _check(self, was: Mapping[str, str]) -> None:
-        now = self.task.fingerprint
-        changed = [k for k in {**was, **now} if was.get(k) != now.get(k)]
-        if changed:
-            lines = [f"{k}: was {was.get(k, 'not there')}, is {now.get(k, 'not there')}" for k in changed]
+    def _engine(self, contents: dict[str, bytes]) -> Engine:
+        """An engine with the tables among a cell's contents, which are taken out."""
+        before = [name for name in contents if name.startswith(TABLE)]
+        tables = tables_of(contents, self.task.query) if before else {}
+        for name in set(before) - set(tables):  # its table has another alias by now
+            self._parts.removeKey((name,))
+        for name in set(tables) - set(before):
+            self._parts.updateValue((name,), (tables[name],))
+        return self.task.engine((n.removeprefix(TABLE).rpartition("/")[0], content) for n, content in tables.items())
+
+    def _move_in(self, moved: Moved, key: int) -> Warm:
+        """Take up the rows that cells of an old cut had for this one, in place of what is there."""
+        if batch_number() not in (moved.batch, None):
             raise CheckpointError(
-                f"this checkpoint belongs to another query; these differ: {', '.join(changed)}",
-                where="\n".join(lines), hint="restore what changed, or start from a new checkpoint folder",
-            )  # fmt: skip
+                f"the state was to move in batch {moved.batch}, and this is batch {batch_number()}: the checkpoint went on "
+                "after the query was defined",
+                hint="define the query again, and start it before another one uses its checkpoint",
+            )
+        contents = moved.parts(key)
+        for name in [k[0] for k, _ in self._parts.iterator()] if self._parts.exists() else []:
+            self._parts.removeKey((name,))
+        tables = {name: content for name, content in contents.items() if name.startswith(TABLE)}
+        for name, content in tables.items():
+            self._parts.updateValue((name,), (content,))
+        engine = self.task.engine((n.removeprefix(TABLE).rpartition("/")[0], content) for n, content in tables.items())
+        (block,) = engine.blocks
+        gather(block, cell_keys(self.task.shares.cells).index(key), contents)
+        return Warm(engine, {})
 
     def _save(self, warm: Warm) -> int:
         """Write the parts that changed and remove those that are gone; returns the bytes written."""
@@ -165,9 +194,9 @@ class Cell:
             self._parts.removeKey((name,))
             del warm.written[name]
         warm.stamp = uuid.uuid4().hex
-        kept = {"stamp": warm.stamp, "fingerprint": self.task.fingerprint}
-        own = json.dumps(kept).encode()
-        self._parts.updateValue((RECORD,), (own,))
+        failed = sum(b.faults.count for b in warm.engine.blocks if b.faults is not None)
+        own = json.dumps({"stamp": warm.stamp, "failed": failed, **self.task.seal}).encode()
+        self._parts.updateValue((SEAL,), (own,))
         return written + len(own)
 
 
@@ -192,6 +221,19 @@ class Results:
                 held = []
         if held:
             yield write_ipc(pa.Table.from_batches(held))
+
+
+def count_on(engine: Engine, failed: int) -> None:
+    """Go on counting what was set aside where an earlier engine of the cell stopped."""
+    first = engine.blocks[0].faults
+    if first is not None and failed:
+        first.counts["before"] = failed
+
+
+def set_aside(engine: Engine) -> list[bytes]:
+    """What the engine set aside in this batch, as a blob, if there is anything."""
+    found = [f for block in engine.blocks if block.faults is not None for f in block.faults.take()]
+    return [blob_of(found)] if found else []
 
 
 def arrivals(rows: Iterable[Row], shared: Mapping[str, Sequence[str]]) -> tuple[dict[str, pa.Table], dict[str, int]]:
@@ -220,14 +262,18 @@ def batch_cell(task: CellTask) -> Any:
         arrived = [Row(**r) for r in table.to_pylist()]
         clock.lap("receive")
         engine, results = task.engine(), Results()
-        tables, _ = arrivals(sorted(arrived, key=lambda r: (r.input, r.part)), task.shared)
-        streams = {f.name for f in engine.sources.streams}
+        bad = [bytes(r.blob) for r in arrived if r.input == BAD]
+        sent = [r for r in arrived if r.input != BAD]
+        tables, _ = arrivals(sorted(sent, key=lambda r: (r.input, r.part)), task.shared)
+        streams = set(engine.streams)
         for alias in tables.keys() - streams:
             engine.push(alias, tables.pop(alias))
         engine.take_batch(tables, into=results.add)
         engine.close(into=results.add)
         clock.lap("join")
-        lines: list[tuple[bytes | None, str | None]] = [(blob, None) for blob in results.blobs()]
+        lines: list[tuple[bytes | None, str | None]] = [
+            (blob, None) for blob in (*bad, *set_aside(engine), *results.blobs())
+        ]
         told = TaskReport(
             "cell",
             batch_number(),

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from thalweg.engine.engine import Engine
-from thalweg.language.query import Query
+from thalweg.execute.faults import Faults
+from thalweg.language.algebra import Bound
+from thalweg.language.query import Input, Query
 from thalweg.plan.shares import Shares
+from thalweg.spark.moved import Moved
+from thalweg.spark.seal import seal
 from thalweg.spark.shared import by_input
 from thalweg.state.store import read_ipc
 
@@ -18,7 +24,8 @@ from thalweg.state.store import read_ipc
 class CellTask:
     """Travels to the workers. Tables do not: they are read when the query runs."""
 
-    query: Query
+    query: Query | Bound
+    """A join block, or a whole query."""
     policy: str
     seed: int
     shares: Shares
@@ -33,33 +40,47 @@ class CellTask:
     """Inputs that travel together, by the name of their rows (`shared.py`)."""
     index: str = "hash"
     """A fixed layout, or an index tuner by name."""
+    judged: Query | Bound | None = None
+    """The query with the conditions that packing applies."""
+    moved: Moved | None = None
+    """State of an old cut, to take up in one batch."""
+    caches: str = "off"
+    """A tuner of caches by name."""
+    on_error: str = "raise"
 
     def engine(self, blobs: Iterable[tuple[str, bytes]] = ()) -> Engine:
         """A new engine with the tables in these blobs; a table without any is empty."""
-        empty = {i.alias: i.spec.schema.empty_table() for i in self.query.inputs if not i.is_stream}
+        empty = {i.source: i.spec.schema.empty_table() for i in self.inputs if not i.is_stream}
         parts: dict[str, list[pa.Table]] = {}
         for alias, table in (pair for name, blob in blobs for pair in by_input(name, read_ipc(blob), self.shared)):
             parts.setdefault(alias, []).append(table)
         tables = empty | {alias: pa.concat_tables(own) for alias, own in parts.items()}
-        return Engine(
+        engine = Engine(
             self.query,
             policy=self.policy,
             seed=self.seed,
             tables=tables,
-            output="columns",
+            output="columns" if isinstance(self.query, Query) else None,
             prefiltered=True,
             leave=True,
             index=self.index,
+            caches=self.caches,
             idle=self.idle,
         )
+        if self.on_error != "raise":
+            for block in engine.blocks:
+                block.set_aside(Faults(self.on_error == "quarantine"))
+        return engine
 
     @property
-    def fingerprint(self) -> dict[str, str]:
-        """What must not change under a checkpoint, by name."""
-        inputs = {
-            f"input '{i.alias}'": f"{i.source} {i.window} {i.spec.schema.to_string()} {i.spec.time}"
-            for i in self.query.inputs
-        }
-        keys = "; ".join(" = ".join(map(str, k.columns)) for k in self.query.block.keys)
-        shape = {"number of cells": str(self.shares.cells), "join keys": keys, "shares": str(self.shares.sizes)}
-        return {"query text": self.query.text} | shape | inputs
+    def blocks(self) -> Sequence[Query]:
+        return [self.query] if isinstance(self.query, Query) else [leaf.query for leaf in self.query.leaves]
+
+    @property
+    def inputs(self) -> Sequence[Input]:
+        return [i for block in self.blocks for i in block.inputs]
+
+    @cached_property
+    def seal(self) -> dict[str, Any]:
+        """What the state is sealed with."""
+        return seal(self.query, self.shares, self.judged or self.query)

@@ -22,11 +22,14 @@ from thalweg.engine import machine
 from thalweg.engine.chunks import Chunks
 from thalweg.engine.filtercell import FilterCell
 from thalweg.engine.report import of_filters
+from thalweg.execute.faults import Faults
 from thalweg.execute.filters import Filter
 from thalweg.language.predicate import Predicate
 from thalweg.plan import Pipeline, Route
 from thalweg.spark.control import Control
+from thalweg.spark.fields import field_of, type_of
 from thalweg.spark.obey import ignored, pinned
+from thalweg.spark.quarantine import ARROW, COLUMN, array
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number, partition
 from thalweg.spark.values import reader
@@ -50,6 +53,7 @@ class FilterTask:
     schema: StructType
     timezone: str
     control: str
+    on_error: str = "raise"
 
     def run(self, batches: Batches) -> Batches:
         """Filter a task's batches; the row with the report comes last."""
@@ -58,15 +62,26 @@ class FilterTask:
         for batch in batches:
             if not batch.num_rows:
                 continue
+            batch = batch.rename_columns(self.schema.names)
             if sample is None:
                 sample = batch.slice(0, 1)
-            kept = cell.feed(batch)
+            kept = cell.feed(self.with_fields(batch)).select(range(len(self.schema.names)))
             if kept.num_rows:
-                yield _with_stats(kept, None)
+                yield _with_stats(self._judged(kept), None)
+            if cell.bad:
+                bad, cell.bad = cell.bad, []
+                rows = batch.take(pa.array([at for at, _ in bad]))
+                yield _with_stats(rows.append_column(COLUMN, array([f for _, f in bad])), None)
         if sample is not None:
             if not cell.frozen:
                 _learned[self.key] = learned.record(cell.policy)
-            yield _with_stats(sample, json.dumps(self._report(cell).record()))
+            yield _with_stats(self._judged(sample), json.dumps(self._report(cell).record()))
+
+    def _judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch, with an empty column for quarantine where rows can go there."""
+        if self.on_error != "quarantine":
+            return batch
+        return batch.append_column(COLUMN, pa.nulls(batch.num_rows, ARROW))
 
     def _open(self) -> FilterCell:
         control = Control(self.control, self.key)
@@ -81,12 +96,25 @@ class FilterTask:
         prior = _learned.get(self.key) or control.learned()
         events = learned.take_up(policy, prior) if prior else []
         events += ignored(problem, self.policy)
-        filters, chunks = [self._filter(p) for p in self.predicates], Chunks(prices=prices)
-        return FilterCell(self.pipeline, filters, policy, chunks=chunks, frozen=frozen, events=events)
+        chunks = Chunks(prices=prices)
+        return FilterCell(
+            self.pipeline, self.filters(), policy, chunks=chunks, frozen=frozen, events=events,
+            faults=Faults.of(self.on_error),
+        )  # fmt: skip
+
+    def with_fields(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch and, after its own columns, the fields inside structs that predicates take."""
+        for path in dict.fromkeys(c for p in self.predicates for c in p.columns if c not in self.schema.names):
+            batch = batch.append_column(path, field_of(batch, self.schema, path))
+        return batch
+
+    def filters(self) -> list[Filter]:
+        """The predicates, each with what turns Arrow columns into its arguments."""
+        return [self._filter(p) for p in self.predicates]
 
     def _filter(self, p: Predicate) -> Filter:
         assert p.function is not None
-        readers = tuple(reader(p.kind, self.schema[c].dataType, self.timezone) for c in p.columns)
+        readers = tuple(reader(p.kind, type_of(self.schema, c), self.timezone) for c in p.columns)
         return Filter(p.name, p.function, p.columns, p.kind, readers if any(readers) else ())
 
     def _report(self, cell: FilterCell) -> TaskReport:

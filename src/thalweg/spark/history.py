@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from thalweg.contract.report import HeavyReport, InputReport, Stage, TaskReport
 from thalweg.plan import Event
+from thalweg.spark.floods import Floods
 
 REPORT_BYTES = 16 << 20
 """Bytes of JSON text to keep; in memory the reports take about three times as much."""
@@ -46,6 +47,7 @@ class History:
         self.sent: tuple[int, ...] = ()
         """Rows sent to each cell."""
         self.heavy: dict[str, HeavyReport] = {}
+        self.floods = Floods()
         self._reports: deque[tuple[int, TaskReport]] = deque()
         self._bytes = 0
         self._totals: dict[tuple[Stage, str], InputReport] = {}
@@ -55,10 +57,12 @@ class History:
 
     def add(self, texts: Iterable[str]) -> list[TaskReport]:
         """Add reports that came together: those of one stage of one micro-batch or batch job."""
-        taken = []
+        taken, added = [], []
         for text in texts:
             self.heard += 1
-            report = self._summed(replace(TaskReport.of(json.loads(text)), heard=self.heard))
+            told = replace(TaskReport.of(json.loads(text)), heard=self.heard)
+            added += self._added(told)
+            report = self._summed(told)
             if report.batch is not None and report.batch != self._batch:
                 self.batches += 1
                 self._batch = report.batch
@@ -68,7 +72,19 @@ class History:
             self._keep(len(text), report)
         if taken:
             self._jobs[taken[0].stage] = taken
+        if added:
+            for event in self.floods.hear(added):
+                self.tell(Told(added[0].batch, None, event))
         return taken
+
+    def _added(self, report: TaskReport) -> list[TaskReport]:
+        """What the report adds; nothing if it counts from a start that nobody here has heard of."""
+        if not report.since_start or report.batch == 0:
+            return [report]
+        before = self._cells.get(report.task)
+        if before is None:
+            return []
+        return [replace(report, inputs=tuple(i.minus(before.input(i.alias)) for i in report.inputs))]
 
     def tell(self, told: Told) -> None:
         if told.task is None:

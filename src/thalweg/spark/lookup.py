@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from thalweg.contract.report import TaskReport
@@ -23,9 +22,12 @@ from thalweg.engine.engine import Engine
 from thalweg.engine.report import of_engine
 from thalweg.errors import DefinitionError
 from thalweg.spark.celltask import CellTask
+from thalweg.spark.compat import arrow_schema
 from thalweg.spark.obey import obey
+from thalweg.spark.quarantine import array
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number
+from thalweg.spark.unpack import ASIDE, aside
 from thalweg.state.store import read_ipc, write_ipc
 
 BLOBS = pa.schema([("first", pa.bool_()), ("blob", pa.binary())])
@@ -39,8 +41,8 @@ Batches = Iterator[pa.RecordBatch]
 _engines: dict[tuple[str, bytes], Engine] = {}
 
 
-def wrapper(table: str = "") -> Callable[[Batches], Batches]:
-    """Turns rows into blobs, one per batch. A stream's blobs start with a row for the tables to join."""
+def wrapper(names: list[str], table: str = "") -> Callable[[Batches], Batches]:
+    """Turns rows into blobs of these columns, one per batch. A stream's begin with a row for the tables to join."""
 
     def run(batches: Batches) -> Batches:
         size, headed = 0, bool(table)
@@ -50,7 +52,7 @@ def wrapper(table: str = "") -> Callable[[Batches], Batches]:
             if not headed:
                 headed = True
                 yield pa.RecordBatch.from_pylist([{"first": True, "blob": None}], BLOBS)
-            content = write_ipc(pa.Table.from_batches([batch]))
+            content = write_ipc(pa.Table.from_batches([batch.rename_columns(names)]))
             size += len(content)
             if table and size > MOST_BYTES:
                 raise DefinitionError(
@@ -73,7 +75,7 @@ class LookupTask:
 
     def run(self, batches: Batches) -> Batches:
         """Results, then a row with the report."""
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         rows = (row for batch in batches for row in batch.to_pylist())
         head = next(rows, None)
         if head is None:
@@ -85,7 +87,12 @@ class LookupTask:
         for row in rows:
             found = engine.push(self.alias, read_ipc(row["blob"]))
             results += found.num_rows
-            for part in found.cast(schema).to_batches():
+            whole = aside(found, schema) if ASIDE in schema.names else found.cast(schema)
+            for part in whole.to_batches():
+                yield _with_stats(part, None)
+        bad = [f for block in engine.blocks if block.faults is not None for f in block.faults.take()]
+        if bad:
+            for part in aside(pa.table({ASIDE: array(bad)}), schema).to_batches():
                 yield _with_stats(part, None)
         told = TaskReport(
             "cell",

@@ -39,7 +39,7 @@ def obey(engine: Engine, folder: str, key: str, policy: str) -> list[Event]:
     if not orders.frozen:
         engine.thaw()
         return ignored(problem, policy)
-    pipelines = {s.alias: s.pipeline for s in engine.stages}
+    pipelines = {s.alias: s.pipeline for block in engine.blocks for s in block.stages}
     fitting, events = {}, []
     for alias, names in orders.routes.items():
         route, problem = pinned(names, pipelines[alias]) if alias in pipelines else (None, f"no input '{alias}'")

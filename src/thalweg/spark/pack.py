@@ -18,15 +18,17 @@ from thalweg.contract import learned
 from thalweg.contract.report import HeavyReport, InputReport, TaskReport
 from thalweg.engine import machine
 from thalweg.engine.filtercell import FilterCell
-from thalweg.engine.placing import Placing
+from thalweg.engine.gate import NOTHING, Gate
+from thalweg.engine.placing import Division
 from thalweg.engine.report import of_filters
+from thalweg.execute.faults import Faults
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Query
 from thalweg.plan import Operator, Pipeline
-from thalweg.plan.shares import Shares
 from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.obey import ignored, pinned
+from thalweg.spark.quarantine import BAD, blob, refused
 from thalweg.spark.settle import settle
 from thalweg.spark.shared import MEMBERS, Member, split
 from thalweg.spark.stopwatch import Stopwatch
@@ -34,7 +36,10 @@ from thalweg.spark.task import batch_number, partition
 from thalweg.state.store import write_ipc
 from thalweg.state.times import Clock
 
-NOTHING = -(1 << 63)
+GONE = "\0gone"
+"""The input of a line that tells a cell of an old cut to drop its state."""
+NOW = "__now"
+"""The column with the clock of the batch: Spark writes it down with the offsets, so a replayed batch has it again."""
 PACKED = pa.schema(
     [
         ("key", pa.int32()), ("input", pa.string()), ("part", pa.int32()), ("rows", pa.int64()), ("newest", pa.int64()),
@@ -49,52 +54,78 @@ _learned: dict[str, dict[str, Any]] = {}
 
 
 @dataclass(frozen=True)
+class Retired:
+    """Cells of an old cut, which drop their state in one batch."""
+
+    batch: int
+    keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class PackTask:
     """Packs one source for all inputs that read it; the first of them names the result."""
 
     query: Query
     aliases: tuple[str, ...]
     tick: str
-    shares: Shares
+    division: Division
     policy: str
     seed: int
     control: str
     """The folder and name of the driver's orders."""
     key: str
+    ahead: int | None = None
+    """Microseconds by which a time may lie after the clock of its batch, which then is the last column."""
+    retired: Retired | None = None
+    on_error: str = "raise"
+    beats: bool = False
+    """Whether cells hear of a batch even from tasks without rows: a version of their state for every batch needs that."""
 
     def run(self, batches: Batches) -> Batches:
         watch = Stopwatch()
         shape = Shape(self.query, prefiltered=True, leave=True)
         numbers = [shape.number[alias] for alias in self.aliases]
         spec = shape.query.inputs[numbers[0]].spec
-        clock = Clock(spec, self.tick) if spec.time is not None else None
-        members = [Member(a, Placing(shape, a, self.shares), self._sieve(shape, a)) for a in self.aliases]
+        gate = Gate(Clock(spec, self.tick), self.ahead) if spec.time is not None else None
+        members = [Member(self._name(a), self.division.placing(shape, a), self._sieve(shape, a)) for a in self.aliases]
         columns = list(dict.fromkeys(c for i in numbers for c in shape.read(i)))
         columns += [MEMBERS] if len(members) > 1 else []
-        cells: list[list[pa.RecordBatch]] = [[] for _ in range(self.shares.cells)]
-        newest = NOTHING
+        columns += [NOW] if self.ahead is not None else []
+        cells: list[list[pa.RecordBatch]] = [[] for _ in range(self.division.cells)]
+        came = 0
         for batch in batches:
             watch.lap("source")
             if not batch.num_rows:
                 continue
-            batch = batch.select(columns)
-            if clock is not None:
-                times, valid = clock.read(batch.column(str(spec.time)))
-                known = times if valid is None else times[valid]
-                newest = max(newest, int(known.max())) if len(known) else newest
+            batch, now = _timed(batch.rename_columns(columns))
+            came += batch.num_rows
+            if gate is not None:
+                batch = gate.judge(batch, now)
             for cell, part in split(batch, members):
                 cells[cell].append(part)
             watch.lap("pack")
         watch.lap("source")
-        if not any(m.came for m in members):
+        if self.retired is not None and batch_number() == self.retired.batch:
+            yield _farewell(self.retired.keys)
+        if not came and not self.beats:
             return
         for m in members:
             if m.sieve is not None and not m.sieve.frozen:
-                _learned[self._key(m.alias)] = learned.record(m.sieve.policy)
-        yield self._packed(cells, newest, _report(members, cells), watch)
+                _learned[self._key(m.name)] = learned.record(m.sieve.policy)
+        newest = NOTHING if gate is None else gate.newest
+        if self.on_error == "quarantine":
+            bad = [f for m in members if m.sieve is not None for _, f in m.sieve.bad]
+            bad += [] if gate is None else refused(gate, self.aliases[0])
+            if bad:
+                yield _lines([(0, BAD, partition(), len(bad), NOTHING, blob(bad), None)])
+        yield self._packed(cells, newest, _report(members, cells, gate), watch)
 
-    def _key(self, alias: str) -> str:
-        return f"{self.query.text}-{alias}-{self.policy}"
+    def _name(self, alias: str) -> str:
+        """Of an input in the whole query, where another block may use the same alias."""
+        return self.query.input(alias).source
+
+    def _key(self, name: str) -> str:
+        return f"{self.query.text}-{name}-{self.policy}"
 
     def _sieve(self, shape: Shape, alias: str) -> FilterCell | None:
         """An input's own predicates, if they may run before its window."""
@@ -102,38 +133,59 @@ class PackTask:
         judges = shape.filters[i]
         if not judges or shape.query.inputs[i].window.ordered:
             return None
-        pipeline = Pipeline(alias, tuple(Operator(j.name) for j in judges))
+        name = self._name(alias)
+        pipeline = Pipeline(name, tuple(Operator(j.name) for j in judges))
         policy = optimize.make(self.policy, pipeline, self.seed, machine.prices())
         orders, problem = Control(self.control, self.key).orders()
         frozen = None
-        if orders.frozen and alias in orders.filters:
-            frozen, problem = pinned(orders.filters[alias], pipeline)
-        prior = _learned.get(self._key(alias))
+        if orders.frozen and name in orders.filters:
+            frozen, problem = pinned(orders.filters[name], pipeline)
+        prior = _learned.get(self._key(name))
         events = learned.take_up(policy, prior) if prior is not None else []
         events += ignored(problem, self.policy)
-        return FilterCell(pipeline, judges, policy, frozen=frozen, events=events)
+        return FilterCell(pipeline, judges, policy, frozen=frozen, events=events, faults=Faults.of(self.on_error))
 
     def _packed(
         self, cells: list[list[pa.RecordBatch]], newest: int, report: TaskReport, watch: Stopwatch
     ) -> pa.RecordBatch:
         lines: list[tuple[Any, ...]] = []
-        for key, parts in zip(cell_keys(self.shares.cells), cells, strict=True):
+        name = self._name(self.aliases[0])
+        for key, parts in zip(cell_keys(self.division.cells), cells, strict=True):
             content = write_ipc(pa.Table.from_batches(parts)) if parts else None
-            lines.append((key, self.aliases[0], partition(), sum(b.num_rows for b in parts), newest, content, None))
+            lines.append((key, name, partition(), sum(b.num_rows for b in parts), newest, content, None))
         watch.lap("pack")
         told = json.dumps(replace(report, timing=watch.timing()).record())
-        lines.append((0, self.aliases[0], partition(), 0, newest, None, told))
+        lines.append((0, name, partition(), 0, newest, None, told))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*lines, strict=True), PACKED, strict=True)],
             schema=PACKED,
         )
 
 
-def _report(members: Sequence[Member], cells: list[list[pa.RecordBatch]]) -> TaskReport:
+def _farewell(keys: Sequence[int]) -> pa.RecordBatch:
+    return _lines([(key, GONE, partition(), 0, NOTHING, None, None) for key in keys])
+
+
+def _lines(lines: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*lines, strict=True) if lines else [()] * len(PACKED)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)], schema=PACKED
+    )
+
+
+def _timed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
+    """A batch without its clock, and the clock in microseconds."""
+    if NOW not in batch.schema.names:
+        return batch, None
+    return batch.drop_columns([NOW]), int(batch.column(NOW).cast(pa.int64())[0].as_py())
+
+
+def _report(members: Sequence[Member], cells: list[list[pa.RecordBatch]], gate: Gate | None) -> TaskReport:
     inputs = []
     for m in members:
-        own = of_filters(m.sieve, m.alias) if m.sieve is not None else InputReport(m.alias)
-        inputs.append(replace(own, rows_in=m.came, rows_out=m.sent))
+        own = of_filters(m.sieve, m.name) if m.sieve is not None else InputReport(m.name)
+        timeless, ahead = (0, 0) if gate is None else (gate.timeless, gate.ahead_rows)
+        inputs.append(replace(own, rows_in=m.came + timeless + ahead, rows_out=m.sent, timeless=timeless, ahead=ahead))
     return TaskReport(
         "pack",
         batch_number(),

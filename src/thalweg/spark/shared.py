@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 class Member:
     """One input while its source is packed."""
 
-    alias: str
+    name: str
     placing: Placing
     sieve: FilterCell | None
     """Its Python predicates, if they may run before its window."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -15,9 +16,12 @@ from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.language.predicate import Predicate, as_predicate
 from thalweg.language.scalar.safety import may_raise
 from thalweg.plan import Operator, Pipeline
+from thalweg.spark import quarantine, workers
 from thalweg.spark.asked import Asked, AskedInput
 from thalweg.spark.board import METRIC, Entry, board
+from thalweg.spark.columnnames import ready
 from thalweg.spark.control import CONF, Control, default_folder
+from thalweg.spark.fields import fields_of
 from thalweg.spark.filters import STATS, FilterTask, runner
 
 IN_SPARK = "Spark, before the Python hop"
@@ -26,9 +30,48 @@ IN_PYTHON = "Python, adaptive"
 
 
 def where(
-    df: DataFrame, predicates: Sequence[Any], policy: str = "auto", name: str | None = None, seed: int | None = None
-) -> DataFrame:
+    df: DataFrame, predicates: Sequence[Any], policy: str = "auto", name: str | None = None, seed: int | None = None,
+    on_error: str = "raise",
+) -> DataFrame:  # fmt: skip
     """See `thalweg.where`."""
+    quarantine.checked(on_error)
+    placed = prepared(df, predicates, policy, name)
+    if name is not None and df.isStreaming:
+        board.refuse_running(name)
+    pipeline, places = placed.pipeline, placed.places
+    df, shown = placed.df, name or f"where({', '.join(placed.names)})"
+    if placed.python:
+        task = filter_task(placed, _key(name, seed, pipeline, df), policy, seed)
+        df = _hop(replace(task, on_error=on_error), df, shown, places)
+    else:
+        board.register(_entry(df, shown, policy, pipeline, places, shown))
+    aside = F.col(quarantine.COLUMN).isNotNull() if on_error == "quarantine" and placed.python else None
+    for p in placed.after:
+        holds = F.expr(p.sql) if isinstance(p.sql, str) else p.sql
+        df = df.where(holds if aside is None else aside | holds)
+    if on_error == "quarantine" and not placed.python:
+        df = df.withColumn(quarantine.COLUMN, F.lit(None).cast(quarantine.TYPE))
+    return df
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Predicates checked and placed: `df` has passed the SQL that runs before the Python hop."""
+
+    df: DataFrame
+    names: list[str]
+    python: list[Predicate]
+    pipeline: Pipeline
+    after: list[Predicate]
+    """SQL that runs after the hop."""
+    places: dict[str, str]
+
+
+def prepared(df: DataFrame, predicates: Sequence[Any], policy: str, name: str | None = None) -> Prepared:
+    if not hasattr(df, "isStreaming"):
+        raise DefinitionError(
+            f"the first argument is a {type(df).__name__}, not a DataFrame", hint="tw.where(df, predicate, ...)"
+        )
     given = _distinct([_resolved(as_predicate(p), df) for p in predicates])
     _check_guards(given)
     if policy not in optimize.names():
@@ -39,28 +82,27 @@ def where(
     _ = pipeline.written  # a circle of guards is an error now, not in a worker
     for p in before:
         df = df.where(p.sql)
-    shown = name or f"where({', '.join(p.name for p in given)})"
-    if python:
-        df = _hop(df, python, pipeline, policy, shown, _key(name, seed, pipeline, df), seed, places)
-    else:
-        board.register(_entry(df, shown, policy, pipeline, places, shown))
-    for p in after:
-        df = df.where(p.sql)
-    return df
+    return Prepared(df, [p.name for p in given], python, pipeline, after, places)
 
 
-def _hop(
-    df: DataFrame, python: list[Predicate], pipeline: Pipeline, policy: str,
-    name: str, key: str, seed: int | None, places: dict[str, str],
-) -> DataFrame:  # fmt: skip
-    spark, schema = df.sparkSession, df.schema
+def filter_task(placed: Prepared, key: str, policy: str, seed: int | None) -> FilterTask:
+    """What a worker runs."""
+    schema, spark = placed.df.schema, placed.df.sparkSession
     if STATS in schema.names:
         raise DefinitionError(f"the column name '{STATS}' is taken by Thalweg", hint="rename it")
-    entry = board.register(_entry(df, name, policy, pipeline, places, key))
-    task = FilterTask(key, pipeline, tuple(python), policy, seed or 0, schema, _timezone(spark), _folder(df))
+    workers.check(spark, joins=False)
+    return FilterTask(
+        key, placed.pipeline, tuple(placed.python), policy, seed or 0, schema, _timezone(spark), _folder(placed.df)
+    )
+
+
+def _hop(task: FilterTask, df: DataFrame, name: str, places: dict[str, str]) -> DataFrame:
+    spark, schema = df.sparkSession, df.schema
+    entry = board.register(_entry(df, name, task.policy, task.pipeline, places, task.key))
     # The input's own fields, so metadata such as a watermark's tag survives.
-    out = StructType([*schema.fields, StructField(STATS, StringType())])
-    hopped = df.mapInArrow(runner(task), out)
+    aside = [quarantine.FIELD] if task.on_error == "quarantine" else []
+    out = StructType([*schema.fields, *aside, StructField(STATS, StringType())])
+    hopped = ready(df).mapInArrow(runner(task), out)
     stats = F.collect_list(STATS).alias("stats")
     if df.isStreaming:
         board.listen(spark)
@@ -105,8 +147,11 @@ def _resolved(p: Predicate, df: DataFrame) -> Predicate:
     columns = []
     for c in p.columns:
         if not isinstance(c, str):
-            raise DefinitionError(f"predicate '{p.name}' names a column by a {type(c).__name__}", hint="use its name")
-        found = spelled.get(c.lower(), [])
+            raise DefinitionError(
+                f"predicate '{p.name}' names a column by a {type(c).__name__}",
+                hint='use its name, tw.pred(f, "column") or tw.pred(f, "struct.field")',
+            )
+        found = spelled.get(c.lower(), []) or fields_of(df.schema, c)
         exact = [f for f in found if f == c]
         if not found:
             raise DefinitionError(f"predicate '{p.name}' takes column '{c}', which is not there",

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST = 256
-
 
 class Block:
     """A run of rows of an arena."""
@@ -79,8 +77,8 @@ class Arena:
     def _make_room(self, size: int) -> None:
         """Move all blocks down; into arrays of another size if these would be over half or under an eighth full."""
         need, capacity = self._live + size, self.capacity
-        fits = 2 * need <= capacity and (8 * need > capacity or capacity <= LEAST)
-        wanted = capacity if fits else max(2 * need, LEAST)
+        fits = 2 * need <= capacity < 8 * need
+        wanted = capacity if fits else 2 * need
         self.version += 1
         fresh = self.arrays if fits else {n: np.empty((wanted, *a.shape[1:]), a.dtype) for n, a in self.arrays.items()}
         top = 0

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.state.keys import Mask, raw, validity
+from thalweg.state.texts import Texts, width_of
 
 
 def fixed_dtype(dtype: pa.DataType) -> np.dtype[Any] | None:
@@ -50,6 +51,11 @@ def read(array: pa.Array) -> FixedValues | pa.Array:
     return FixedValues(array.type, raw(array, dtype), validity(array))
 
 
+def address(array: NDArray[Any]) -> int:
+    """Where an array begins, for kernels."""
+    return int(array.__array_interface__["data"][0])
+
+
 def to_arrow(dtype: pa.DataType, values: NDArray[Any], valid: Mask | None) -> pa.Array:
     if valid is not None and valid.all():
         valid = None
@@ -60,4 +66,7 @@ def to_arrow(dtype: pa.DataType, values: NDArray[Any], valid: Mask | None) -> pa
 
 
 def take(column: FixedValues | pa.Array, rows: NDArray[np.int64]) -> pa.Array:
-    return column.take(rows) if isinstance(column, FixedValues) else column.take(pa.array(rows))
+    """Some values of a column."""
+    if isinstance(column, FixedValues):
+        return column.take(rows)
+    return Texts(column.type, [0], [column]).take(rows) if width_of(column.type) else column.take(pa.array(rows))

@@ -21,7 +21,7 @@ from thalweg.state.kernels.hashing import hash_bytes
 
 Codes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-DIGITS = 18
+DIGITS = len(str(np.iinfo(np.int64).max)) - 1
 """Decimals of at most this many digits fit into 64 bits."""
 
 

@@ -295,14 +295,19 @@ class Stem:
         for part in self.slices:
             if not part.unknown[member] or not len(orders):
                 continue
-            stored = arrays["order"][part.start : part.start + part.rows]
+            stored, sorter = arrays["order"][part.start : part.start + part.rows], None
+            if len(self.windows) > 1:
+                # Pieces that one member had no use for are stored after later ones: places need not be sorted.
+                sorter = np.argsort(stored, kind="stable")
+                stored = stored[sorter]
             low, high = np.searchsorted(orders, [stored[0], stored[-1] + 1])
             mine, when = orders[low:high], expiries[low:high]
             at = np.searchsorted(stored, mine)
             hit = stored[np.minimum(at, part.rows - 1)] == mine
             if not hit.any():
                 continue
-            self.store.expiries(member)[part.start + at[hit]] = when[hit]
+            rows = at[hit] if sorter is None else sorter[at[hit]]
+            self.store.expiries(member)[part.start + rows] = when[hit]
             part.unknown[member] -= int(hit.sum())
             part.known[member] = max(part.known[member], int(when[hit].max()))
             part.stamp += 1

@@ -20,6 +20,7 @@ from thalweg.state.columns import FixedValues, fixed_dtype, read, take, to_arrow
 from thalweg.state.kernels.layout import FOREVER, KEYS, MEMBERS, TIME
 from thalweg.state.keys import plain
 from thalweg.state.slice import Slice, Window
+from thalweg.state.texts import Pieces, Texts, width_of
 
 Ints = NDArray[np.int64]
 Columns = Mapping[str, FixedValues | pa.Array]
@@ -47,7 +48,7 @@ class Store:
                 arrays[f"column.{column}"] = np.empty(0, fixed)
         self.arena = Arena(arrays)
         self.nothing = np.empty(0, np.int64)
-        self._pieces: dict[str, tuple[Any, Ints, list[pa.Array]]] = {}
+        self._pieces: dict[str, tuple[Any, Pieces | Texts]] = {}
 
     @property
     def cells(self) -> Ints:
@@ -115,6 +116,10 @@ class Store:
         self.arena.free(old)
         part.block = fresh
 
+    def fixed(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """The values of a column of fixed width, by arena row, and which are not NULL (None: all)."""
+        return self.arena.arrays[f"column.{name}"], self.arena.arrays.get(f"valid.{name}")
+
     def gather(self, name: str, rows: Ints, slices: Sequence[Slice], stamp: int) -> pa.Array:
         """Values of a column for stored rows; `stamp` counts the changes of the slices."""
         values = self.arena.arrays.get(f"column.{name}")
@@ -123,24 +128,15 @@ class Store:
             return to_arrow(self.columns[name], values[rows], None if valid is None else valid[rows])
         if not len(rows):
             return pa.array([], self.columns[name])
-        starts, pieces = self._located(name, slices, stamp)
-        piece = np.searchsorted(starts, rows, side="right") - 1
-        within = rows - starts[piece]
-        if (piece == piece[0]).all():
-            return pieces[piece[0]].take(pa.array(within))
-        by_piece = np.argsort(piece, kind="stable")
-        cuts = np.flatnonzero(np.diff(piece[by_piece])) + 1
-        parts = [pieces[piece[group[0]]].take(pa.array(within[group])) for group in np.split(by_piece, cuts)]
-        back = np.empty(len(rows), np.int64)
-        back[by_piece] = np.arange(len(rows))
-        return pa.concat_arrays(parts).take(pa.array(back))
+        pieces = self._located(name, slices, stamp)
+        return pieces.take(rows)
 
-    def _located(self, name: str, slices: Sequence[Slice], stamp: int) -> tuple[Ints, list[pa.Array]]:
+    def _located(self, name: str, slices: Sequence[Slice], stamp: int) -> Pieces | Texts:
         """The pieces of an Arrow column and the row at which each begins."""
         now = (stamp, self.version)
         cached = self._pieces.get(name)
         if cached is not None and cached[0] == now:
-            return cached[1], cached[2]
+            return cached[1]
         located: list[tuple[int, pa.Array]] = []
         for part in slices:
             at = part.start
@@ -148,10 +144,11 @@ class Store:
                 located.append((at, piece))
                 at += len(piece)
         located.sort(key=lambda entry: entry[0])
-        starts = np.array([at for at, _ in located], np.int64)
-        pieces = [piece for _, piece in located]
-        self._pieces[name] = (now, starts, pieces)
-        return starts, pieces
+        firsts, arrays = [at for at, _ in located], [piece for _, piece in located]
+        dtype = self.columns[name]
+        pieces = Texts(dtype, firsts, arrays) if width_of(dtype) else Pieces(firsts, arrays)
+        self._pieces[name] = (now, pieces)
+        return pieces
 
     def carried(self, name: str, rows: Ints, slices: Sequence[Slice], stamp: int) -> FixedValues | pa.Array:
         """A column of stored rows as `append` takes it."""

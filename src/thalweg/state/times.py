@@ -9,19 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thalweg.errors import DefinitionError, ThalwegError
+from thalweg.errors import DefinitionError
 from thalweg.language.query import Source
 from thalweg.state.keys import Mask, plain, raw, validity
 from thalweg.state.slice import FOREVER
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FAR = 1 << 62
-"""Times beyond this are rejected, so adding a window's span can't overflow."""
+"""A time beyond this is none: with it, adding a window's span could overflow."""
 
 
 def unit_of(spec: Source) -> str:
@@ -35,6 +36,7 @@ def unit_of(spec: Source) -> str:
     if pa.types.is_date64(t):
         return "ms"
     if pa.types.is_integer(t):
+        assert spec.unit is not None
         return spec.unit
     raise DefinitionError(
         f"time column '{spec.time}' is {t}", hint="a time is a timestamp, a date, or an integer with a unit"
@@ -57,7 +59,8 @@ class Clock:
         return PER_SECOND[self.tick] // PER_SECOND[unit]
 
     def read(self, column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask | None]:
-        """Times in ticks, and which rows have one."""
+        """Times in ticks, and which rows have one; None: all. One that is out of range is none: no later row should
+        suffer for it."""
         array = plain(column)
         width = array.type.bit_width // 8
         sign = "u" if pa.types.is_unsigned_integer(array.type) else "i"
@@ -67,10 +70,10 @@ class Clock:
             values = np.where(valid, values, 0)  # the value under a NULL is arbitrary
         far = self.scale << (8 * width) >= FAR  # whether the type can hold such times
         if far and len(values) and max(abs(int(values.min())), abs(int(values.max()))) * self.scale >= FAR:
-            raise ThalwegError(
-                f"a time in column '{self.spec.time}' is out of range",
-                hint=f"it is read as {unit_of(self.spec)}; give the unit that it counts: unit='s', 'ms', 'us' or 'ns'",
-            )
+            most = (FAR - 1) // self.scale
+            possible = (values <= most) & ((values >= -most) if sign == "i" else True)
+            values = np.where(possible, values, 0)
+            valid = possible if valid is None else valid & possible
         return values.astype(np.int64) * self.scale, valid
 
     def mark(self, watermark: int | datetime) -> int:
@@ -87,5 +90,5 @@ class Clock:
         return ticks // self.scale
 
 
-def tick_of(sources: list[Source]) -> str:
+def tick_of(sources: list[Source]) -> Literal["us", "ns"]:
     return "ns" if any(unit_of(s) == "ns" for s in sources) else "us"

@@ -86,7 +86,8 @@ class Views:
             line[FIRST_TIME] = run.first_time
             line[LAST_EXPIRY] = run.expiries[member]
             index.describe(line, pattern)
-            if window.scattered:
+            # Readers of one stream store it piecemeal: of rows of one time, one that leaves later may lie behind.
+            if window.scattered or (window.counted and len(stem.windows) > 1):
                 line[FALLING] = 0
         links, expiries = stem.links.arrays["links"], stem.store.expiries(member)
         where = (self._address(0, cells), cells.shape[1], self._address(1, links), self._address(2 + member, expiries))

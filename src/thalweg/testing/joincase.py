@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from thalweg.language.durations import Micros
 from thalweg.language.query import Source, Window
 from thalweg.testing.joinpredicates import FUNCTIONS, Predicate, Ref, aliases, calls, render
 
@@ -39,7 +40,7 @@ class CaseSource:
 
     @property
     def spec(self) -> Source:
-        return Source(self.schema, self.time, self.unit, self.lateness)
+        return Source(self.schema, self.time, self.unit, Micros(self.lateness))
 
     @cached_property
     def times(self) -> tuple[int | None, ...]:
@@ -107,53 +108,11 @@ Step = Push | Advance | Restart
 Fate = Literal["joins", "late", "timeless"]
 
 
-@dataclass(frozen=True)
-class JoinCase:
-    """A query, its data, and one history of arrivals. The answer depends on the first two and on what was late."""
+class Course:
+    """What becomes of the rows of a case: which arrive, when, and how far watermarks are then."""
 
-    seed: int
-    shape: str
     sources: tuple[CaseSource, ...]
-    inputs: tuple[CaseInput, ...]
-    predicates: tuple[Predicate, ...]
-    select: tuple[Ref, ...]
     steps: tuple[Step, ...]
-    policy: str
-    layout: str = "hash"
-    """How slices are indexed: "hash", "bits", or "mixed", where each input has its own."""
-    slice_rows: int = 1024
-    buffer: int = 1 << 14
-    joined: bool = False
-    """Whether the text says JOIN ... ON."""
-    cross: bool = False
-
-    def source(self, name: str) -> CaseSource:
-        return next(s for s in self.sources if s.name == name)
-
-    def input(self, alias: str) -> CaseInput:
-        return next(i for i in self.inputs if i.alias == alias)
-
-    @property
-    def ordered(self) -> bool:
-        """Whether results wait for the watermark."""
-        return any(i.window is not None and i.window.ordered for i in self.inputs)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(_text(self))
-
-    @property
-    def specs(self) -> dict[str, Source]:
-        return {s.name: s.spec for s in self.sources}
-
-    @property
-    def tables(self) -> dict[str, pa.Table]:
-        return {s.name: s.table() for s in self.sources if s.time is None}
-
-    @property
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        names = {f for p in self.predicates for f in calls(p)}
-        return {n: FUNCTIONS[n] for n in sorted(names)}
 
     def marks(self) -> list[dict[str, int]]:
         """After each step, the watermark of every stream in microseconds."""
@@ -209,6 +168,57 @@ class JoinCase:
                     marks[name] = max(marks[name], value)
             history.append((dict(marks), seen))
         return history
+
+
+@dataclass(frozen=True)
+class JoinCase(Course):
+    """A query, its data, and one history of arrivals. The answer depends on the first two and on what was late."""
+
+    seed: int
+    shape: str
+    sources: tuple[CaseSource, ...]
+    inputs: tuple[CaseInput, ...]
+    predicates: tuple[Predicate, ...]
+    select: tuple[Ref, ...]
+    steps: tuple[Step, ...]
+    policy: str
+    layout: str = "hash"
+    """How slices are indexed: "hash", "bits", or "mixed", where each input has its own."""
+    slice_rows: int = 1024
+    buffer: int = 1 << 14
+    joined: bool = False
+    """Whether the text says JOIN ... ON."""
+    cross: bool = False
+    caches: str = "off"
+    cache_bytes: int | None = None
+
+    def source(self, name: str) -> CaseSource:
+        return next(s for s in self.sources if s.name == name)
+
+    def input(self, alias: str) -> CaseInput:
+        return next(i for i in self.inputs if i.alias == alias)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether results wait for the watermark."""
+        return any(i.window is not None and i.window.ordered for i in self.inputs)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(_text(self))
+
+    @property
+    def specs(self) -> dict[str, Source]:
+        return {s.name: s.spec for s in self.sources}
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        return {s.name: s.table() for s in self.sources if s.time is None}
+
+    @property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        names = {f for p in self.predicates for f in calls(p)}
+        return {n: FUNCTIONS[n] for n in sorted(names)}
 
 
 # --- its SQL text -----------------------------------------------------------------------------------------------------
@@ -270,6 +280,8 @@ def window_text(window: Window) -> str:
             return "[NOW]"
         case "unbounded":
             return "[UNBOUNDED]"
+        case "custom":
+            return f"[{window.name}]"
 
 
 def _length(span: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.execute.meter import RecordedMeter
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
@@ -49,8 +49,8 @@ class JoinRun(Run):
     def __init__(self, course: JoinCourse, make: Make, seed: int) -> None:
         super().__init__(make, seed)
         self.course = course
-        query = bind(course.text, dict(course.sources), dict(course.functions))
-        self.engine = Engine(
+        query = bind(course.text, dict(course.sources), dict(course.functions)).query
+        self.engine = BlockEngine(
             query, policy=self.make, seed=seed, tables=course.tables, slice_rows=64,
             meters={entry.alias: RecordedMeter(COSTS) for entry in query.inputs},
         )  # fmt: skip

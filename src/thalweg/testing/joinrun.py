@@ -18,6 +18,7 @@ from thalweg.engine.output import RESULT_TIME
 from thalweg.execute.shape import Shape
 from thalweg.language.bind import bind
 from thalweg.language.query import Query
+from thalweg.optimize.caches.tuner import CacheTuner
 from thalweg.optimize.indexes.tuner import IndexTuner
 from thalweg.plan import Pipeline
 from thalweg.plan.layout import Layout
@@ -26,6 +27,7 @@ from thalweg.testing.joincase import UNITS, Advance, CaseSource, JoinCase, Push,
 
 MakePolicy = Callable[[Pipeline, int], Policy]
 MakeTuner = Callable[[], IndexTuner]
+MakeCaches = Callable[[], CacheTuner]
 
 
 @dataclass(frozen=True)
@@ -43,26 +45,30 @@ class Outcome:
 
 
 def run(
-    case: JoinCase, *, policy: str | MakePolicy | None = None, timed: bool = False, tuner: MakeTuner | None = None
-) -> Outcome:
-    """The results of a case, in the order in which they came; `policy` instead of the case's own; with an index tuner
-    if one is given.
+    case: JoinCase, *, policy: str | MakePolicy | None = None, timed: bool = False, tuner: MakeTuner | None = None,
+    caches: str | MakeCaches | None = None,
+) -> Outcome:  # fmt: skip
+    """The results of a case, in the order in which they came; `policy` and `caches` instead of the case's own; with an
+    index tuner if one is given.
 
     With `timed`, the engine is asked for raw columns and result times, as the Spark layer does.
     """
-    runner = _Runner(case, policy or case.policy, timed, tuner)
+    runner = _Runner(case, policy or case.policy, timed, tuner, case.caches if caches is None else caches)
     for k, step in enumerate(case.steps):
         runner.take(k, step)
     return runner.close()
 
 
 class _Runner:
-    def __init__(self, case: JoinCase, policy: str | MakePolicy, timed: bool, tuner: MakeTuner | None) -> None:
+    def __init__(
+        self, case: JoinCase, policy: str | MakePolicy, timed: bool, tuner: MakeTuner | None, caches: str | MakeCaches
+    ) -> None:  # fmt: skip
         self.tuner = tuner
+        self.caches = caches
         self.case = case
         self.policy = policy
         self.timed = timed
-        self.query = bind(case.text, case.specs, case.functions)
+        self.query = bind(case.text, case.specs, case.functions).query
         self.starts = 0
         self.engine = self._engine()
         self.found: list[tuple[int, pa.Table]] = []
@@ -74,6 +80,7 @@ class _Runner:
             index=layouts(self.case, self.query, self.starts) if self.tuner is None else self.tuner(),
             tables=self.case.tables,
             output="columns" if self.timed else "select", slice_rows=self.case.slice_rows, buffer=self.case.buffer,
+            caches=self.caches if isinstance(self.caches, str) else self.caches(), cache_bytes=self.case.cache_bytes,
         )  # fmt: skip
 
     def take(self, k: int, step: object) -> None:

@@ -32,6 +32,8 @@ POLICIES = (
     "sbr",
 )
 LAYOUTS = ("hash", "bits", "mixed")
+CACHES = ("chaos", "chaos", "chaos", "all", "off")
+"""Most cases draw caches at random, also where the policy draws nothing."""
 
 
 def make_case(
@@ -72,6 +74,7 @@ def _draw(
         predicates=tuple(shuffled(chance, query.predicates)), select=query.select, steps=data.history(sources),
         policy=chance.choice(policies), layout=chance.choice(layouts), slice_rows=chance.choice((1, 3, 8, 1024)),
         buffer=chance.choice(buffers), cross=query.cross,
+        caches=chance.choice(CACHES), cache_bytes=chance.choice((None, None, 1 << 12)),
     )  # fmt: skip
     if inputs > 4 or long:
         # Where many inputs match nearly all rows, a few partial results at a time would take half a minute.

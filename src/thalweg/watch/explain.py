@@ -17,7 +17,7 @@ from thalweg.watch.view import CutView, IndexView, InputView, OperatorView, Path
 LABEL = 11
 """Letters that a label takes at least, so that lines of all blocks are aligned."""
 UNKNOWN = "–"
-TEXTS = ("input", "window", "predicate", "runs in", "class", "route", "probes")
+TEXTS = ("input", "window", "predicate", "runs in", "class", "route", "probes", "way")
 
 
 @dataclass(frozen=True)
@@ -209,6 +209,16 @@ def _state(view: QueryView) -> list[tuple[str, str]]:
                 ("tasks", f"{cut.cells} cells in {cut.tasks} of {cut.partitions} tasks: set "
                  f"spark.sql.shuffle.partitions={cut.cells} before you start a new checkpoint")
             )  # fmt: skip
+    lines += [("warning", f"{said} in the newest batch") for said in view.floods]
+    left_out = {
+        "without a usable time": "timeless",
+        "too far ahead of the clock": "ahead",
+        "on which a predicate raised": "failed",
+    }
+    for what, name in left_out.items():
+        counts = [f"{getattr(i, name):,} of {i.alias}" for i in view.inputs if getattr(i, name)]
+        if counts:
+            lines.append(("left out", f"rows {what}: {', '.join(counts)}"))
     quiet = ", ".join(i.alias for i in view.inputs if i.silent)
     if quiet:
         lines.append(("silent", f"{quiet}: nothing came for longer than idle=, so the other streams no longer wait"))

@@ -12,8 +12,10 @@ from functools import reduce
 from typing import Any
 
 from thalweg.contract.report import InputReport, RoutingReport, Stage, TaskReport
+from thalweg.language.query import Query
 from thalweg.optimize import shares as sharing
 from thalweg.plan.layout import Layout
+from thalweg.plan.shares import Shares
 from thalweg.profile.rates.heavy import heavy
 from thalweg.spark.asked import Asked, AskedInput, Cut
 from thalweg.spark.control import Orders
@@ -60,6 +62,7 @@ def gather(
         tuple(event(told) for told in history.events if told.heard > since),
         since,
         history.heard,
+        tuple(history.floods.now.values()),
     )
 
 
@@ -80,6 +83,9 @@ def _input(asked: Asked, i: AskedInput, history: History, cells: Sequence[TaskRe
         i.window is not None,
         total.rows_in or sum(v.rows_in for v in own),
         sum(v.late for v in own),
+        total.timeless + sum(v.timeless for v in own),
+        total.ahead,
+        total.failed + sum(v.failed for v in own),
         sum(v.stored for v in own),
         int(sum(v.needed for v in own) / i.copies),
         sum(v.row_bytes for v in own),
@@ -204,29 +210,33 @@ def window(i: AskedInput) -> str:
 
 def _cut(asked: Asked, cut: Cut, history: History, cells: Sequence[TaskReport]) -> CutView:
     packed = {i.alias: history.total("pack", i.alias) for i in asked.inputs}
-    rates = [float(packed[i.alias].rows_in) for i in cut.query.inputs]
-    sizes = zip(cut.query.block.keys, cut.shares.sizes, strict=True)
     loads, count = history.sent, cut.shares.cells
     return CutView(
         count,
-        tuple((" = ".join(map(str, k.columns)), s) for k, s in sizes if s > 1),
+        () if cut.query is None else _keys(cut.query, cut.shares),
         cut.why,
         sum(p.rows_in for p in packed.values()),
         sum(p.rows_out for p in packed.values()),
         max(loads) * len(loads) / sum(loads) if len(loads) > 1 and any(loads) else None,
         tuple((c, v, share, 1 / h.share) for c, h in history.heavy.items() for v, share in heavy(asdict(h))),
-        _better(cut, rates) if asked.streaming and any(rates) else None,
+        _better(cut.query, cut.shares, packed) if asked.streaming and cut.query is not None else None,
         tasks(count, cut.partitions),
         cut.partitions,
         sum(c.state for c in cells),
     )
 
 
-def _better(cut: Cut, rates: list[float]) -> float | None:
+def _keys(query: Query, shares: Shares) -> tuple[tuple[str, int], ...]:
+    sizes = zip(query.block.keys, shares.sizes, strict=True)
+    return tuple((" = ".join(map(str, k.columns)), s) for k, s in sizes if s > 1)
+
+
+def _better(query: Query, shares: Shares, packed: Mapping[str, InputReport]) -> float | None:
     """What the measured rates would say. The cut itself never changes under a checkpoint."""
-    best, _ = sharing.for_query(cut.query, cut.shares.cells, rates)
-    here, there = (sharing.copied(cut.query, s, rates) for s in (cut.shares, best))
-    return there / here if there <= 0.95 * here else None
+    rates = [float(packed[i.alias].rows_in) for i in query.inputs]
+    best, _ = sharing.for_query(query, shares.cells, rates)
+    here, there = (sharing.copied(query, s, rates) for s in (shares, best))
+    return there / here if any(rates) and there <= 0.95 * here else None
 
 
 # Batches

@@ -60,13 +60,14 @@ class BoardCollector:
         seconds = counter("predicate_seconds", "Seconds spent in a predicate.", "predicate")
         events = counter("decisions", "Decisions, by kind.", "kind")
         late = counter("late_rows", "Rows that came too late.", "input")
+        left_out = counter("left_out_rows", "Rows that were left out, by reason.", "input", "reason")
         work = counter("probe_work", "Buckets and candidates examined.", "input")
         state = GaugeMetricFamily("thalweg_state_rows", "Rows in windows.", labels=["query", "input"])
         size = GaugeMetricFamily("thalweg_state_bytes", "Bytes of rows in windows.", labels=["query", "input"])
         route = GaugeMetricFamily(
             "thalweg_route_share", "Share of the rows on a route.", labels=["query", "input", "route"]
         )
-        families = [rows_in, rows_out, calls, seconds, events, late, work, state, size, route]
+        families = [rows_in, rows_out, calls, seconds, events, late, left_out, work, state, size, route]
         for name, entry in list(board.entries.items()):
             view = QueryHandle(entry).now()
             rows_in.add_metric([name], view.rows_in)
@@ -78,6 +79,9 @@ class BoardCollector:
                 for path in i.paths:
                     for taken in path.routes:
                         route.add_metric([name, i.alias, str(taken)], taken.share)
+                for reason in ("late", "timeless", "ahead", "failed"):
+                    if view.kind == "join" or reason == "failed":
+                        left_out.add_metric([name, i.alias, reason], getattr(i, reason))
                 if view.kind == "join":
                     for family, value in ((late, i.late), (work, i.work), (state, i.stored), (size, i.row_bytes)):
                         family.add_metric([name, i.alias], value)

@@ -26,7 +26,15 @@ STYLE = Path(__file__).with_name("report.css")
 SPARK = "Spark's chain"
 
 
-def write(view: QueryView, path: str | Path | None = None) -> Path:
+class Page(type(Path())):  # type: ignore[misc]  # the Path of this system
+    """The path of a written report; a notebook shows the page itself."""
+
+    def _repr_html_(self) -> str:
+        content = escape(self.read_text(encoding="utf-8"), quote=True)
+        return f"<iframe srcdoc=\"{content}\" style='width:100%;height:700px;border:1px solid #8884' title='report'></iframe>"
+
+
+def write(view: QueryView, path: str | Path | None = None) -> Page:
     """Write the report; by default to `<name>.html` in the working folder."""
     safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in view.name)
     target = Path(path) if path is not None else Path(f"{safe}.html")
@@ -34,7 +42,7 @@ def write(view: QueryView, path: str | Path | None = None) -> Path:
         target = target / f"{safe}.html"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(html(view), encoding="utf-8")
-    return target
+    return Page(target)
 
 
 def html(view: QueryView) -> str:

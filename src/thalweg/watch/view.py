@@ -112,6 +112,12 @@ class InputView:
     rows_in: int
     """Rows read, before its filters."""
     late: int
+    timeless: int
+    """Rows without a usable time."""
+    ahead: int
+    """Rows too far ahead of the clock of their batch."""
+    failed: int
+    """Rows or combinations left out because a predicate raised."""
     stored: int
     needed: int
     """Of the stored rows, those that the window still needs; copies in several cells count once."""
@@ -225,6 +231,8 @@ class QueryView:
     since: int
     cursor: int
     """Pass it as `since` to get only what comes next."""
+    floods: tuple[str, ...] = ()
+    """Inputs of whose newest batch most rows were left out, as sentences."""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON values, with the totals that are derived from others."""

@@ -29,7 +29,7 @@ def script(case: JoinCase, oracle: DuckOracle) -> str:
     ]
     for s in case.sources:
         fields = ", ".join(f"({f.name!r}, {_type(f.type)})" for f in s.schema)
-        lines.append(f"{s.name} = Source(pa.schema([{fields}]), {s.time!r}, {s.unit!r}, {s.lateness})")
+        lines.append(f"{s.name} = Source(pa.schema([{fields}]), {s.time!r}, {s.unit!r}, '{s.lateness} microseconds')")
         pushed = {r for p in case.steps if isinstance(p, Push) and p.source == s.name for r in p.rows}
         used = range(len(s.rows)) if s.time is None else sorted(pushed)
         lines.append(f"{s.name}_rows = {{")
@@ -44,7 +44,7 @@ def script(case: JoinCase, oracle: DuckOracle) -> str:
         f"text = '''{case.text}'''",
         f"query = bind(text, {{{', '.join(f'{s.name!r}: {s.name}' for s in case.sources)}}}, FUNCTIONS)",
     ]
-    query = bind(case.text, case.specs, case.functions)
+    query = bind(case.text, case.specs, case.functions).query
     static = [s.name for s in case.sources if s.time is None]
     tables = ", ".join(f"{n!r}: rows({n}, {n}_rows, {n}_rows)" for n in static)
     lines += [

@@ -36,7 +36,7 @@ def batch(random, start, size=BATCH, keys=200):
 
 def windows(text, count, *, window=WINDOW, size=BATCH, keys=200, layout="hash"):
     """Run a query; after each window's worth of tuples, the engine's counts."""
-    engine = Engine(bind(text, {n: Source(SCHEMA, "ts") for n in "abc"}), index=layout, slice_rows=64)
+    engine = Engine(bind(text, {n: Source(SCHEMA, "ts", "ms") for n in "abc"}), index=layout, slice_rows=64)
     random = np.random.default_rng(11)
     for start in range(0, count * window, size):
         for n in "abc":
@@ -66,7 +66,7 @@ def test_memory_after_a_hundred_windows_is_that_after_three(name, layout):
 
 def test_a_stream_that_goes_quiet_keeps_what_may_still_match():
     """Nothing can be dropped on account of one stream's clock alone."""
-    sources = {n: Source(SCHEMA, "ts") for n in "abc"}
+    sources = {n: Source(SCHEMA, "ts", "ms") for n in "abc"}
     engine = Engine(bind(QUERIES["range"], sources), slice_rows=64)
     random = np.random.default_rng(12)
     for start in range(0, 4 * WINDOW, BATCH):

@@ -14,7 +14,7 @@ from tests.engine.joins.check import check
 
 from thalweg.contract.batch import Batch
 from thalweg.engine import machine
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.errors import DefinitionError
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
@@ -72,12 +72,12 @@ TEXT = """
 """
 
 
-def engine(**options: Any) -> Engine:
+def engine(**options: Any) -> BlockEngine:
     sources = {n: Source(SCHEMA, time="ts", unit="ms") for n in "rst"}
-    return Engine(bind(TEXT, sources), slice_rows=16, **options)
+    return BlockEngine(bind(TEXT, sources), slice_rows=16, **options)
 
 
-def fed(e: Engine, first: int, last: int) -> pa.Table:
+def fed(e: BlockEngine, first: int, last: int) -> pa.Table:
     random = np.random.default_rng([5, first])
     found = []
     for at in range(first, last, 50):
@@ -343,7 +343,7 @@ LAST_ROWS = """
 
 def _unsafe_deletions(ahead: int = 0) -> tuple[int, int, list[tuple[int, ...]]]:
     """Slices dropped, those of them that a tuple under way (one that waits) may still search, and the rows found."""
-    e = Engine(
+    e = BlockEngine(
         bind(LAST_ROWS, {n: Source(SCHEMA, time="ts", unit="ms") for n in "rs"}), slice_rows=16,
         index=Amri(window=100, period=200, migration="partial", gain=0.0, budget=None),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
 from thalweg.optimize.auto.auto import Auto
@@ -38,14 +38,14 @@ def tuples(rows: int, start: int, random: np.random.Generator, *, swapped: bool 
     return pa.table({"ts": np.arange(start, start + rows), "kind": kind, "x": x, "y": y})
 
 
-def engine(policy: str = "auto", seed: int = 0, prices: Prices = RECORDED) -> Engine:
+def engine(policy: str = "auto", seed: int = 0, prices: Prices = RECORDED) -> BlockEngine:
     spread = pa.table({"k": np.repeat(np.arange(KEYS) * 1000, EACH)})
     sources = {"s": STREAM, "t": TABLE, "u": TABLE}
-    return Engine(bind(TEXT, sources), policy=policy, seed=seed, prices=prices, tables={"t": spread, "u": spread})
+    return BlockEngine(bind(TEXT, sources), policy=policy, seed=seed, prices=prices, tables={"t": spread, "u": spread})
 
 
 def feed(
-    made: Engine, batches: int, seed: int, at: int = 0, rows: int = ROWS, **how: bool
+    made: BlockEngine, batches: int, seed: int, at: int = 0, rows: int = ROWS, **how: bool
 ) -> list[tuple[int, ...]]:  # fmt: skip
     random = np.random.default_rng(seed)
     found: list[tuple[int, ...]] = []
@@ -56,12 +56,12 @@ def feed(
     return found
 
 
-def work(made: Engine) -> float:
+def work(made: BlockEngine) -> float:
     line = made.stats()["inputs"]["s"]
     return float(line["work"] + line["profiling work"])
 
 
-def policy_of(made: Engine) -> Auto:
+def policy_of(made: BlockEngine) -> Auto:
     found = next(s.policy for s in made.stages if s.input.alias == "s")
     assert isinstance(found, Auto)
     return found
@@ -158,7 +158,7 @@ def test_linked_stems_make_prices_untrue_and_are_left_alone() -> None:
         r = np.random.default_rng(seed)
         return pa.table({"a": r.integers(0, 20, 2000), "b": r.integers(0, 5000, 2000)})
 
-    made = Engine(bind(text, {"s": STREAM, "t": pair, "u": pair}), tables={"t": table(1), "u": table(2)})
+    made = BlockEngine(bind(text, {"s": STREAM, "t": pair, "u": pair}), tables={"t": table(1), "u": table(2)})
     for n in range(6):
         few = random.integers(0, 20, (2, 1000))
         made.push(

@@ -136,7 +136,7 @@ def test_every_search_is_an_event_with_costs_and_tree():
     first = searches[0]
     assert first.cost_before > first.cost_after > 0
     assert "a <= 0." in str(first.why)
-    assert "training tuples" in str(first.why)
+    assert "training rows" in str(first.why)
     assert first.change is not None
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import Journey, Visits
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.engine.piece import Piece
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
@@ -218,7 +218,7 @@ def told(policy: AGreedy, on_way: list[Seen], rivals: list[Seen]) -> None:
     policy.decide()
 
 
-def policy_of(engine: Engine, alias: str) -> AGreedy:
+def policy_of(engine: BlockEngine, alias: str) -> AGreedy:
     found = next(s.policy for s in engine.stages if s.input.alias == alias)
     greedy = getattr(found, "greedy", found)  # `auto` stands on it
     assert isinstance(greedy, AGreedy)
@@ -227,7 +227,7 @@ def policy_of(engine: Engine, alias: str) -> AGreedy:
 
 def test_fan_outs_are_measured_given_what_was_joined_before() -> None:
     """b knows the even keys, once; c knows the even keys four times and no odd one: 2 on average, 4 after b."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
     engine.push("b", keyed([0] * 50, range(0, 100, 2)))
     engine.push("c", keyed([0] * 200, [k for k in range(0, 100, 2) for _ in range(4)]))
     random = np.random.default_rng(5)
@@ -246,7 +246,7 @@ def test_fan_outs_are_measured_given_what_was_joined_before() -> None:
 
 
 def test_scouts_grow_rare_while_nothing_changes() -> None:
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
     random = np.random.default_rng(6)
     for name in "bc":
         engine.push(name, keyed([0] * 300, random.integers(0, 300, 300)))
@@ -261,9 +261,9 @@ def test_scouts_grow_rare_while_nothing_changes() -> None:
     assert ledger.spent <= 2 * allowed + policy.scouting.trip, "an alarm may double it, and the last round goes over it"
 
 
-def about_to_turn(rows: int, matches: int) -> tuple[Engine, AGreedy, pa.Table]:
+def about_to_turn(rows: int, matches: int) -> tuple[BlockEngine, AGreedy, pa.Table]:
     """An engine whose tuples match b and not c, a policy that visits c first, and a batch of which it is the other way."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto", seed=1)
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto", seed=1)
     random = np.random.default_rng(7)
     many = [k for k in range(200) for _ in range(matches)]
     engine.push("b", keyed([0] * len(many), many))
@@ -297,7 +297,7 @@ def test_a_batch_that_could_not_repay_the_scouts_is_not_called_back() -> None:
 
 def test_the_first_batches_go_without_scouts_unless_they_are_dear_or_large() -> None:
     def rounds(rows: int, matches: int, batches: int) -> int:
-        engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+        engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
         for name in "bc":
             engine.push(name, keyed([0] * 100 * matches, [k for k in range(100) for _ in range(matches)]))
         for t in range(1, batches + 1):
@@ -312,7 +312,7 @@ def test_the_first_batches_go_without_scouts_unless_they_are_dear_or_large() -> 
 
 def test_an_order_that_takes_more_than_it_promised_is_weighed_again() -> None:
     """Scouts of an odd moment said that nothing matches c. The first batch shows otherwise, and no scouts are needed."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
     random = np.random.default_rng(14)
     engine.push("b", keyed([0] * 1000, random.integers(0, 1000, 1000)))
     engine.push("c", keyed([0] * 4000, random.integers(0, 1000, 4000)))
@@ -342,7 +342,7 @@ def test_more_indexes_must_save_more() -> None:
 
 
 def test_scouts_turn_back_at_their_first_stem_where_another_lets_far_less_through() -> None:
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
     engine.push("b", keyed([0] * 2000, [k for k in range(100) for _ in range(20)]))
     engine.push("c", keyed([0] * 5, range(5)))
     policy = policy_of(engine, "a")
@@ -368,7 +368,7 @@ def test_scouts_turn_back_at_their_first_stem_where_another_lets_far_less_throug
 
 def test_tuples_are_called_back_seldom_where_no_order_is_better() -> None:
     """Work goes up and down fivefold and more, for every order alike: calling tuples back finds nothing."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
     often = [k for k in range(100) for _ in range(10)]
     for name in "bc":
         engine.push(name, keyed([0] * 1000, often))
@@ -390,7 +390,7 @@ def test_tuples_are_called_back_seldom_where_no_order_is_better() -> None:
 
 def test_where_orders_are_alike_the_written_one_comes_back() -> None:
     """At first only c is empty, so it goes first; later b and c match as often as each other."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
     random = np.random.default_rng(10)
     engine.push("b", keyed([0] * 1000, random.integers(0, 1000, 1000)))
     policy = policy_of(engine, "a")
@@ -407,7 +407,7 @@ def test_where_orders_are_alike_the_written_one_comes_back() -> None:
 def test_what_is_believed_of_the_written_order_does_not_grow_old() -> None:
     """It was once told that c behind b takes very much. That is no longer so, but no tuple goes that way to find out."""
     text = "SELECT a.ts FROM a, b, c, d WHERE a.k = b.k AND a.k = c.k AND a.k = d.k WINDOW 1000 SECONDS"
-    engine = Engine(bind(text, dict.fromkeys("abcd", KEYED)), policy="agreedy")
+    engine = BlockEngine(bind(text, dict.fromkeys("abcd", KEYED)), policy="agreedy")
     random = np.random.default_rng(13)
     for name in "bcd":
         engine.push(name, keyed([0] * 2000, random.integers(0, 2000, 2000)))
@@ -427,7 +427,7 @@ def test_what_is_believed_of_the_written_order_does_not_grow_old() -> None:
 
 def test_what_is_settled_is_passed_over_until_work_creeps_up() -> None:
     """Each batch matches a little more than the one before: no batch is a surprise, all together are."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
     random = np.random.default_rng(11)
     often = [k for k in range(100) for _ in range(10)]
     for name in "bc":
@@ -453,7 +453,7 @@ def test_what_is_settled_is_passed_over_until_work_creeps_up() -> None:
 
 def test_a_policy_with_nothing_to_ask_is_told_of_several_batches_at_once() -> None:
     """Nothing is lost on the way: a freeze and a surprise tell at once, a snapshot tells nothing."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="auto")
     random = np.random.default_rng(12)
     for name in "bc":
         engine.push(name, keyed([0] * 2000, random.integers(0, 2000, 2000)))
@@ -494,7 +494,7 @@ def test_a_policy_with_nothing_to_ask_is_told_of_several_batches_at_once() -> No
 
 @pytest.mark.parametrize("policy", ["auto", "agreedy"])
 def test_where_there_is_but_one_order_the_policy_is_asked_once(policy: str) -> None:
-    engine = Engine(
+    engine = BlockEngine(
         bind("SELECT a.ts FROM a, b WHERE a.k = b.k WINDOW 1 SECOND", dict.fromkeys("ab", KEYED)), policy=policy
     )
     chooser, asked = engine.stages[0].policy, [0]
@@ -513,7 +513,7 @@ def test_where_there_is_but_one_order_the_policy_is_asked_once(policy: str) -> N
 
 def test_scouts_pay_for_the_indexes_that_only_they_need() -> None:
     """c comes first on the way, so b is looked into by scouts alone: an index there is not worth it, looking through is."""
-    engine = Engine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
+    engine = BlockEngine(bind(TEXT, dict.fromkeys("abc", KEYED)), policy="agreedy")
     many = [k for k in range(200) for _ in range(8)]
     engine.push("b", keyed([0] * 1600, many))
     policy = policy_of(engine, "a")

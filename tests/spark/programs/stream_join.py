@@ -1,7 +1,8 @@
 """A streaming join from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS POLICY.
 
-With a folder in FAULTS, one task of a cell fails once and one worker dies once, in mid-batch. A MASTER that begins with
-`connect:` starts a Spark Connect server. Prints `batch N` when a micro-batch is committed and `done` at the end.
+With STATE=files, state lies in files. With MOVES, state moves to the new number of cells. With a folder in FAULTS, one
+task of a cell fails once and one worker dies once, in mid-batch. A MASTER that begins with `connect:` starts a Spark
+Connect server. Prints `batch N` when a micro-batch is committed and `done` at the end.
 """
 
 import os
@@ -41,7 +42,10 @@ text = shape.ours
 if faults:
     inputs["trouble"] = joinshapes.troubled(faults)
     text = text.replace("WHERE ", "WHERE trouble(a.id, b.id) AND ", 1)
-df = tw.sql(text, cells=int(cells), policy=policy, name="killed", **inputs)
+df = tw.sql(
+    text, cells=int(cells), policy=policy, name="killed", checkpoint=os.environ.get("MOVES") and checkpoint,
+    state=checkpoint + "-state" if os.environ.get("STATE") == "files" else "spark", **inputs,
+)  # fmt: skip
 query = df.writeStream.format("parquet").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(out)
 
 

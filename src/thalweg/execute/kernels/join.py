@@ -271,6 +271,9 @@ def join(
             j = living[step, n]
             known = block_at + size_of_row * j
             newest, expiry = block[j, NEWEST], block[j, EXPIRY]
+            keyless, key_at, key = pair == pair_end, 0, 0
+            if not keyless:
+                key_at, key = 8 * pairs[pair, 1], load64(known + 8 * pairs[pair, 0])
             while s < runs_end:
                 run = first_run + s
                 if runs[run, LAST_EXPIRY] >= newest and runs[run, FIRST_TIME] <= expiry:
@@ -300,8 +303,9 @@ def join(
                                     break
                                 r = following
                                 continue
-                            fits = time <= expiry and load64(row + 8 * MEMBERS) & member != 0
-                            for k in range(pair, pair_end):
+                            fits = (time <= expiry) & (load64(row + 8 * MEMBERS) & member != 0)
+                            fits &= keyless | (load64(row + key_at) == key)
+                            for k in range(pair + 1, pair_end):
                                 if not fits:
                                     break
                                 fits = load64(row + 8 * pairs[k, 1]) == load64(known + 8 * pairs[k, 0])

@@ -1,7 +1,8 @@
 """Kernels for rows of several routes: sort them by route or by next operator, count by route, join them in one call.
 
 Each has a NumPy twin in the tests. `join` does the work at a stem; `drive` only assigns rows to steps. `drive` is
-compiled with `join` inside: when `join` changes, change this file too, or a cached `drive` runs the old one.
+compiled with `join` and `gather` inside: when one of them changes, change this file too, or a cached `drive` runs the
+old one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from numba import float64, int8, int16, int32, int64, njit, types
 from numpy.typing import NDArray
 
+from thalweg.execute.kernels.gather import LINE, gather
 from thalweg.execute.kernels.join import AT_STEP, ROOM, ROWS_IN, ROWS_OUT, TABLES, WORK, Room, Tables, join
 from thalweg.state.kernels.layout import CUBE, MATRIX, VECTOR
 
@@ -22,7 +24,11 @@ AT_ROUTE: Final = 0
 """Progress of a drive: the route whose rows are being joined, or the number of routes once it is done."""
 UNDER_WAY: Final = 1
 """1 once that route has begun."""
-PLACE: Final = 2
+AT_RESULT: Final = 2
+"""Results on the sheet, where they go to one."""
+PLACE: Final = 3
+NO_LINES = np.empty((0, LINE), np.int64)
+"""Instead of the lines of a sheet: partial results stay in the buffer."""
 
 GONE: Final = 0
 PASSED: Final = 1
@@ -108,35 +114,47 @@ class Progress(NamedTuple):
 PROGRESS = types.NamedTuple((VECTOR, VECTOR, MATRIX, MATRIX), Progress)  # type: ignore[no-untyped-call]
 
 
-@njit(int64(MATRIX, VECTOR, VECTOR, TABLES, ROOM, MATRIX, PROGRESS, int64, float64), cache=True, nogil=True)
+@njit(
+    int64(MATRIX, VECTOR, VECTOR, TABLES, ROOM, MATRIX, PROGRESS, int64, float64, MATRIX, int64),
+    cache=True, nogil=True,
+)  # fmt: skip
 def drive(
     partial: Ints, ends: Ints, firsts: Ints, tables: Tables, buffers: Room, out: Ints, progress: Progress, trust: int,
-    limit: float,
+    limit: float, lines: Ints, most: int,
 ) -> int:  # fmt: skip
     """Take the rows of all routes through their stems, route by route: rows `ends[r]` to `ends[r + 1]` through steps
     `firsts[r]` to `firsts[r + 1]`. The rest is as in `join`.
 
     Returns the rows written; those of route r are `bounds[r]` to `bounds[r + 1]`. Done once `place[AT_ROUTE]` is the
-    number of routes; until then `out` was full.
+    number of routes; until then `out` was full. With `lines`, what comes out are results: their columns go to a sheet of
+    `most` rows, from `place[AT_RESULT]` on, and `out` only holds those on their way there.
     """
     steps, runs, pairs, adds = tables
     place, bounds, cursors, tallies = progress
-    routes, room, written = ends.shape[0] - 1, out.shape[0], 0
+    routes, room, written, sheet = ends.shape[0] - 1, out.shape[0], 0, lines.shape[0] > 0
     route = place[AT_ROUTE]
     bounds[: route + 1] = 0
     while route < routes:
         rows, first, last = ends[route + 1] - ends[route], firsts[route], firsts[route + 1]
         if rows > 0 and last > first:
-            if written == room:
+            until = min(room, most - place[AT_RESULT]) if sheet else room
+            if written == until:
                 break
             if place[UNDER_WAY] == 0:
                 buffers.stack[:, :] = 0
                 place[UNDER_WAY] = 1
-            written += join(
+            found = join(
                 partial[ends[route] : ends[route + 1]], Tables(steps[first:last], runs, pairs, adds), buffers,
-                out[written:], cursors[route], tallies[first:last], trust, limit,
+                out[written:until], cursors[route], tallies[first:last], trust, limit,
             )  # fmt: skip
+            if sheet:
+                gather(out[:found], lines, place[AT_RESULT])
+                place[AT_RESULT] += found
+            else:
+                written += found
             if cursors[route, AT_STEP] >= 0:
+                if sheet:
+                    continue
                 break
         place[UNDER_WAY] = 0
         route += 1

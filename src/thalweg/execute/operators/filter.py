@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thalweg.contract.visits import DROPPED, PASSED, ROWS_IN, ROWS_OUT, UNTRIED, WORK
 from thalweg.errors import PredicateError
+from thalweg.execute.faults import Faults
 from thalweg.execute.filters import Filter, NoVerdict, Rows, Verdict
 from thalweg.execute.kernels import routes as kernels
 from thalweg.execute.meter import Meter
@@ -35,6 +36,8 @@ class Filters:
         self.pipeline = pipeline
         self.filters = filters
         self.meter = meter
+        self.faults: Faults | None = None
+        """Who takes rows on which a predicate raised; None: nobody, they raise."""
         self._guards = [_all_guards(pipeline, op) for op in range(len(filters))]
         self._written = {op: place for place, op in enumerate(pipeline.written)}
 
@@ -167,14 +170,16 @@ class Filters:
             trip.seconds[op] = seconds - trip.extra_seconds[op]
         return np.flatnonzero(alive)
 
-    def raise_first(self, data: pa.RecordBatch, rows: Rows, pending: Pending) -> None:
-        """Raise the error of the first row that has one."""
+    def without_faults(self, data: pa.RecordBatch, rows: Rows, pending: Pending) -> NDArray[np.bool_]:
+        """Which of these rows have no error; the others are set aside, or the first of them raises."""
         kept = set(rows.tolist())
-        for row in sorted(pending):
-            if row not in kept:
-                continue
+        faulty = [row for row in sorted(pending) if row in kept]
+        for row in faulty:
             op = min(pending[row], key=self._written.__getitem__)
             judge, error = self.filters[op], pending[row][op]
+            if self.faults is not None:
+                self.faults.row(self.pipeline.stream, judge.name, error, data, row)
+                continue
             values = ", ".join(f"{c}={_shown(data.column(c)[row].as_py())}" for c in judge.columns)
             alone = len(self.filters) == len(self.pipeline)
             where = f"row {row} of its batch: " if alone else f"a row of '{self.pipeline.stream}': "
@@ -184,8 +189,10 @@ class Filters:
             raise PredicateError(
                 f"predicate '{judge.name}' raised {type(error).__name__}: {error}",
                 where=where,
-                hint="the row passes all other predicates; guard this one with after=[...] or let it return None",
+                hint="the row passes all other predicates; guard this one with after=[...], let it return None, or set such "
+                'rows aside with on_error="skip" or "quarantine"',
             ) from error
+        return ~np.isin(rows, faulty)
 
 
 def _all_guards(pipeline: Pipeline, op: int) -> set[int]:

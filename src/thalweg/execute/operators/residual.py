@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.errors import PredicateError
+from thalweg.execute.faults import Faults
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Column
 
@@ -26,6 +27,8 @@ class Residuals:
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
+        self.faults: Faults | None = None
+        """Who takes combinations on which a predicate raised; None: nobody, they raise."""
         self._everyone = frozenset(range(len(shape.aliases)))
 
     def settle(
@@ -59,12 +62,33 @@ class Residuals:
             except PredicateError:
                 raise
             except Exception as error:
-                raise PredicateError(
-                    f"predicate '{self.shape.residuals[r].text}' raised {type(error).__name__}: {error}",
-                    hint="the pair passes all other predicates; guard this one or let it return None",
-                ) from error
+                if self.faults is None:
+                    raise PredicateError(
+                        f"predicate '{self.shape.residuals[r].text}' raised {type(error).__name__}: {error}",
+                        hint="the pair passes all other predicates; guard this one, let it return None, or set such pairs "
+                        'aside with on_error="skip" or "quarantine"',
+                    ) from error
+                holds = self._halved(r, chunk, values, error)
             chunk = _kept(chunk, holds)
         return chunk
+
+    def _halved(self, r: int, chunk: Ints, values: Values, error: Exception) -> NDArray[np.bool_]:
+        """Verdicts on combinations of which some raise: halve them until each that does is alone, and set it aside."""
+        assert self.faults is not None
+        if len(chunk) == 1:
+            residual = self.shape.residuals[r]
+            shown = {str(c): values(chunk, c)[0].as_py() for c in residual.columns} if self.faults.keep else {}
+            self.faults.add(", ".join(residual.inputs), residual.text, error, shown)
+            return np.zeros(1, np.bool_)
+        parts = []
+        for half in (chunk[: len(chunk) // 2], chunk[len(chunk) // 2 :]):
+            try:
+                parts.append(self._holds(r, half, values))
+            except PredicateError:
+                raise
+            except Exception as again:
+                parts.append(self._halved(r, half, values, again))
+        return np.concatenate(parts)
 
     def _holds(self, r: int, chunk: Ints, values: Values) -> NDArray[np.bool_]:
         residual = self.shape.residuals[r]

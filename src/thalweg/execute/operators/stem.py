@@ -29,7 +29,9 @@ Ints = NDArray[np.int64]
 TRUST = 1024
 """Units of work before the first check against the limit of a ruster."""
 BUFFER = 1 << 14
-"""Partial results that one layer hands on at a time."""
+"""Partial results that one layer hands on at a time, and results in a chunk."""
+BLOCK = 1 << 8
+"""Results that are gathered at a time: they stay in the cache nearest to the core."""
 
 
 class Stems:
@@ -40,7 +42,7 @@ class Stems:
         self.stems = stems
         self.buffer = buffer
         self.residuals = Residuals(shape)
-        self._rooms: list[Room] = []
+        self._rooms: dict[int, Room] = {}
         self._lines = np.empty((0, shape.width), np.int64)
 
     def stem(self, i: int) -> Stem:
@@ -50,8 +52,8 @@ class Stems:
 
     def room(self, depth: int) -> Room:
         """The buffers of the layer at this depth; layers are nested."""
-        while depth >= len(self._rooms):
-            self._rooms.append(Room(self.buffer, self.shape.width))
+        if depth not in self._rooms:
+            self._rooms[depth] = Room(self.buffer, self.shape.width)
         return self._rooms[depth]
 
     def copied(self, partial: Ints, lines: Ints) -> Ints:
@@ -62,8 +64,12 @@ class Stems:
 
     def column(self, i: int, arrival: Arrival, chunk: Ints, column: Column) -> pa.Array:
         """The values of a column for partial results of rows of input i."""
+        rows = np.ascontiguousarray(chunk[:, self.shape.row_column(self.shape.number[column.input])])
+        return self.values(i, arrival, rows, column)
+
+    def values(self, i: int, arrival: Arrival, rows: Ints, column: Column) -> pa.Array:
+        """The values of a column for some of its input's rows: those of input i arrive, all others are stored."""
         j = self.shape.number[column.input]
-        rows = np.ascontiguousarray(chunk[:, self.shape.row_column(j)])
         return take(arrival.columns[column.name], rows) if i == j else self.stem(j).gather(column.name, rows)
 
     def tables(self, layer: Layer, arrival: Arrival) -> tuple[list[StemView], Ints, Ints, int]:
@@ -132,14 +138,24 @@ class Passage:
 
     def go_on(self) -> Ints:
         """Output of the layer until the buffer is full. The next call reuses the buffer."""
+        out = self._room.out
+        return out[: self._drive(out, routes.NO_LINES, 0)]
+
+    def write(self, lines: Ints, at: int, most: int) -> int:
+        """Write the output of the layer, which are results, to a sheet of `most` rows, from row `at` on, until it is full.
+        Returns the rows on the sheet."""
+        self._place[routes.AT_RESULT] = at
+        self._drive(self._room.out[:BLOCK], lines, most)
+        return int(self._place[routes.AT_RESULT])
+
+    def _drive(self, out: Ints, lines: Ints, most: int) -> int:
         room, layer = self._room, self._layer
         tables = kernels.Tables(self._lines, self._runs, layer.pairs, layer.adds)
         buffers = kernels.Room(room.blocks, room.candidates, room.living, room.stack)
         progress = routes.Progress(self._place, self.bounds, self.cursors, self.tallies)
-        written = routes.drive(
-            self._partial, self._ends, layer.firsts, tables, buffers, room.out, progress, self._trust, self._limit
-        )
-        return room.out[:written]
+        return routes.drive(
+            self._partial, self._ends, layer.firsts, tables, buffers, out, progress, self._trust, self._limit, lines, most
+        )  # fmt: skip
 
     @property
     def done(self) -> bool:

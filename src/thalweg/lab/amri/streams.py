@@ -89,5 +89,5 @@ def sensors(tuples: int, window: int, seed: int) -> Streams:
 def _bound(data: dict[str, pa.Table], where: str, tuples: int, window: int) -> Streams:
     inputs = ", ".join(f"{s} [RANGE {window - 1} MILLISECONDS]" for s in NAMES)
     text = f"SELECT s1.ts AS t1, s2.ts AS t2 FROM {inputs} WHERE {where}"
-    query = bind(text, {s: Source(data[s].schema, "ts", "ms") for s in NAMES})
+    query = bind(text, {s: Source(data[s].schema, "ts", "ms") for s in NAMES}).query
     return Streams(data, query, tuples, window)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.engine.engine import Engine
+from thalweg.engine.block import BlockEngine
 from thalweg.lab.amri.streams import ORDERS, Streams
 from thalweg.lab.experiment import Value
 from thalweg.optimize.indexes.amri import PAPER as PAPER
@@ -92,7 +92,7 @@ def course(make: Callable[..., Streams], arguments: Mapping[str, Any], contender
 
 def _run(streams: Streams, contender: Contender, seed: int) -> Course:
     tuner = contender.make(streams.window)
-    engine = Engine(streams.query, policy="auto", seed=seed, index=tuner or contender.layout, slice_rows=64)
+    engine = BlockEngine(streams.query, policy="auto", seed=seed, index=tuner or contender.layout, slice_rows=64)
     went, trained = Course(), _totals(engine)
     batch = max(streams.window // 20, SCOUTED)
     found, spent = 0, 0.0
@@ -118,7 +118,7 @@ def _run(streams: Streams, contender: Contender, seed: int) -> Course:
     return went
 
 
-def _totals(engine: Engine) -> dict[str, float]:
+def _totals(engine: BlockEngine) -> dict[str, float]:
     stats = engine.stats()["inputs"].values()
     moved = 0 if engine.flow.tuning is None else engine.flow.tuning.moved
     return {k: float(sum(v[k] for v in stats)) for k in (*WORK, "hashes")} | {"moved": float(moved)}

@@ -6,90 +6,131 @@ that could mean two things is an error, never a guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from thalweg.errors import did_you_mean
-from thalweg.language.functions import Signature
-from thalweg.language.query import Column, Input
+from thalweg.errors import QueryError, did_you_mean
+from thalweg.language.algebra import RESULT_TIME
+from thalweg.language.bind.entry import Entry
+from thalweg.language.bind.world import World
+from thalweg.language.query import Column
 from thalweg.language.scalar.compile import Resolved
 from thalweg.language.scalar.types import logical
-from thalweg.language.text.parse import Parsed, name_span
+from thalweg.language.text.parse import name_span
 from thalweg.language.text.quoting import quoted, quoted_column
 from thalweg.language.text.underline import Span
 
 
-@dataclass
-class Entry:
-    """One entry of FROM."""
+class _Unknown(Exception):
+    """No such name here; perhaps further out."""
 
-    input: Input
-    node: exp.Table
-    join: exp.Join | None
-    position: int
-    """Where its name starts in the text."""
-    crossed: bool = False
-    """Written as CROSS JOIN."""
-
-    @property
-    def alias(self) -> str:
-        return self.input.alias
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.input.spec.schema.names)
+    def __init__(self, error: QueryError) -> None:
+        super().__init__()
+        self.error = error
 
 
 class Scope:
-    """The entries of FROM, and what the names in the text resolve to."""
+    """The entries of FROM, and what the names in the text resolve to. A name that is unknown here may be known to the
+    block around it: then the block is correlated."""
 
-    def __init__(
-        self, parsed: Parsed, entries: Sequence[Entry], functions: Mapping[str, tuple[str, Signature]]
-    ) -> None:
-        self.parsed = parsed
+    def __init__(self, world: World, entries: Sequence[Entry], outer: Scope | None = None) -> None:
+        self.world = world
+        self.parsed = world.parsed
+        self.functions = world.called
         self.entries = entries
-        self.functions = functions
-        """By stand-in: the name in the query, and how to call it."""
+        self.outer = outer
         self.resolved: dict[int, Resolved] = {}
+        """By the identity of a node: what it stands for."""
         self.visible: list[Column] = []
         """The columns of SELECT *."""
         self._hidden: set[Column] = set()
-        """Right-hand columns of USING: found only with their alias."""
-
-    def entry(self, alias: str) -> Entry:
-        return self.entries[self.order(alias)]
+        """Columns that USING merged into another one: found only with their alias."""
+        self._types: dict[Column, pa.DataType] = {}
+        self.windowed = False
+        """Whether GROUP BY window(...) makes the column `window`."""
+        self.outermost = False
 
     def order(self, alias: str) -> int:
-        return next(i for i, e in enumerate(self.entries) if e.alias == alias)
+        return next((i for i, e in enumerate(self.entries) if e.alias == alias), len(self.entries))
 
     def type(self, column: Column) -> pa.DataType:
-        return logical(field_type(self.entry(column.input).input.spec.schema, column.name))
+        if column not in self._types and self.outer is not None:
+            return self.outer.type(column)
+        return logical(self._types[column])
 
-    def using(self, entry: Entry) -> list[tuple[Column, Column, exp.Expr]]:
-        """Add an entry's columns to SELECT *, merged by USING; the equalities that USING asks for."""
-        left = self.entries[: self.order(entry.alias)]
-        nodes = entry.join.args.get("using") or [] if entry.join is not None else []
-        equal: list[tuple[Column, Column, exp.Expr]] = []
-        for node in nodes:
-            equal.append((self._lookup(node.name, left, node), self._lookup(node.name, [entry], node), node))
-            self._hidden.add(equal[-1][1])
-        merged = [a for a, _, _ in equal]
-        dropped = {b for _, b, _ in equal}
-        own = [c for c in (Column(entry.alias, n) for n in entry.names) if c not in dropped]
-        self.visible = [*merged, *(c for c in self.visible if c not in merged), *own]
+    def sources(self) -> list[Entry]:
+        """The entries that are sources, with those of queries that were merged into the block."""
+        merged = [e for entry in self.entries if entry.part is not None for e in entry.part.entries]
+        return [e for e in (*self.entries, *merged) if e.input is not None]
+
+    def know(self, entries: Iterable[Entry]) -> None:
+        """Learn the types of columns; also of entries that no name of this block means."""
+        for e in entries:
+            self._types.update({Column(e.alias, f.name): f.type for f in e.schema})
+
+    def show(self, entry: Entry) -> None:
+        """Add an entry's columns to SELECT *."""
+        self.visible += [entry.column(n) for n in entry.starred]
+
+    def using(
+        self, nodes: Sequence[exp.Expr], left: Sequence[Entry], right: Sequence[Entry], keep_right: bool
+    ) -> list[tuple[Column, Column, exp.Expr]]:
+        """Merge the columns that USING names, in SELECT * and for plain names; the equalities that it asks for."""
+        try:
+            equal = [(self._lookup(n.name, left, n), self._lookup(n.name, right, n), n) for n in nodes]
+        except _Unknown as unknown:
+            raise unknown.error from None
+        merged = [b if keep_right else a for a, b, _ in equal]
+        dropped = {a if keep_right else b for a, b, _ in equal}
+        self._hidden |= dropped
+        self.visible = [*merged, *(c for c in self.visible if c not in merged and c not in dropped)]
         return equal
 
-    def columns(self, node: exp.Expr, entries: Sequence[Entry]) -> list[Resolved]:
-        """Resolve all columns below a node, in written order."""
-        found = [c for c in node.find_all(exp.Column) if not isinstance(c.this, exp.Star) and c.arg_key != "unit"]
+    def withdraw(self, entries: Iterable[Entry]) -> None:
+        """Take entries out of SELECT *: the right side of a semi join."""
+        gone = {e.column(n) for e in entries for n in e.names}
+        self.visible = [c for c in self.visible if c not in gone]
+
+    def columns(self, node: exp.Expr, entries: Sequence[Entry], timed: bool = False) -> list[Resolved]:
+        """Resolve all columns below a node, in written order; the time of the result, where it is known, is none."""
+        found = [
+            c for c in own(node, self.resolved)
+            if isinstance(c, exp.Column) and not isinstance(c.this, exp.Star) and c.arg_key != "unit"
+        ]  # fmt: skip
+        if timed:
+            found = [c for c in found if not self.is_time(c) and not self._is_window(c)]
         found.sort(key=lambda c: name_start(c) or 0)
         for column in found:
-            self.resolved[id(column)] = self._resolve(column, entries)
+            if id(column) not in self.resolved:
+                self.resolved[id(column)] = self.resolve(column, entries)
         return [self.resolved[id(c)] for c in found]
+
+    def resolve(self, node: exp.Column, entries: Sequence[Entry]) -> Resolved:
+        """What a name stands for, here or in a block around this one."""
+        try:
+            return self._resolve(node, entries)
+        except _Unknown as unknown:
+            scope = self.outer
+            while scope is not None:
+                try:
+                    return scope._resolve(node, scope.entries)
+                except _Unknown:
+                    scope = scope.outer
+            raise unknown.error from None
+
+    def is_time(self, node: exp.Expr) -> bool:
+        """Whether a name is the pseudo-column `result_time`; an input's own column of that name comes first."""
+        named = isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.lower() == RESULT_TIME
+        return named and self.outermost and not any(matching(RESULT_TIME, e.starred) for e in self.entries)
+
+    def _is_window(self, node: exp.Column) -> bool:
+        """Whether a name is the column that GROUP BY window(...) makes."""
+        if not self.windowed or node.parts[0].name.lower() != "window":
+            return False
+        return not any(matching("window", [e.name, *e.names]) for e in self.entries)
 
     def text(self, node: exp.Expr, named: bool = True) -> str:
         """The node's own text, every column under its full name; or, as Spark names outputs, under its last part."""
@@ -97,7 +138,7 @@ class Scope:
         if span is None:
             return str(node.sql("spark"))
         replaced: dict[int, tuple[int, str]] = {}
-        for column in node.find_all(exp.Column):
+        for column in (c for c in own(node) if isinstance(c, exp.Column)):
             resolved = self.resolved.get(id(column))
             places = [place for p in column.parts if (place := name_span(p)) is not None]
             if resolved is not None and places:
@@ -108,42 +149,49 @@ class Scope:
 
     def _lookup(self, name: str, entries: Sequence[Entry], node: exp.Expr, hidden: bool = False) -> Column:
         """The one column of that name."""
-        every = [Column(e.alias, n) for e in entries for n in e.names]
-        every = [c for c in every if hidden or c not in self._hidden]
-        found = [c for c in every if c.name == name] or [c for c in every if c.name.lower() == name.lower()]
+        every = [(n, e.column(n), e) for e in entries for n in e.names if hidden or e.column(n) not in self._hidden]
+        found = [f for f in every if f[0] == name] or [f for f in every if f[0].lower() == name.lower()]
         if len(found) > 1:
-            raise self.parsed.error(node, f"'{name}' is ambiguous", f"write {' or '.join(map(str, found))}")
+            shown = [f"{quoted(e.name)}.{quoted(n)}" for n, _, e in found]
+            raise self.parsed.error(node, f"'{name}' is ambiguous", f"write {' or '.join(shown)}")
         if found:
-            return found[0]
+            return found[0][1]
         known = list(dict.fromkeys(n for e in entries for n in e.names))
-        shown = f"'{entries[0].alias}' has no column '{name}'" if len(entries) == 1 else f"no column '{name}'"
+        said = f"'{entries[0].name}' has no column '{name}'" if len(entries) == 1 else f"no column '{name}'"
         hint = did_you_mean(name, known)
         place = name_span(node.this) if isinstance(node, exp.Column) else None
         if place is not None and self.parsed.text[place.start] == '"':
             hint = f"write texts in single quotes: '{name}'; double quotes are for names"
-        raise self.parsed.error(node, shown, hint)
+        raise _Unknown(self.parsed.error(node, said, hint))
 
     def _resolve(self, node: exp.Column, entries: Sequence[Entry]) -> Resolved:
         parts = [p.name for p in node.parts]
         if len(parts) > 1:
-            aliases = matching(parts[0], [e.alias for e in entries])
+            named = matching(parts[0], [e.name for e in entries])
             column = any(matching(parts[0], e.names) for e in entries)
-            if aliases:
-                owner = self.entry(aliases[0])
+            if named:
+                owner = next(e for e in entries if e.name == named[0])
                 if matching(parts[1], owner.names) or not column:
                     return self._member(node, self._lookup(parts[1], [owner], node, hidden=True), parts[2:])
-            elif matching(parts[0], [e.alias for e in self.entries]):
+            elif matching(parts[0], [e.name for e in self.entries]):
                 raise self.parsed.error(node, f"'{parts[0]}' is joined later", "move this condition to WHERE")
-            elif not column:
-                raise self.no_input(node, parts[0], entries)
+            elif not column or self._named_outside(parts[0]):
+                raise _Unknown(self.no_input(node, parts[0], entries))
         return self._member(node, self._lookup(parts[0], entries, node), parts[1:])
 
-    def no_input(self, node: exp.Expr, name: str, entries: Sequence[Entry]) -> Exception:
-        return self.parsed.error(node, f"no input '{name}' in FROM", did_you_mean(name, [e.alias for e in entries]))
+    def _named_outside(self, name: str) -> bool:
+        """Whether an input of a block around this one has that name."""
+        scope = self.outer
+        while scope is not None and not matching(name, [e.name for e in scope.entries]):
+            scope = scope.outer
+        return scope is not None
+
+    def no_input(self, node: exp.Expr, name: str, entries: Sequence[Entry]) -> QueryError:
+        return self.parsed.error(node, f"no input '{name}' in FROM", did_you_mean(name, [e.name for e in entries]))
 
     def _member(self, node: exp.Column, column: Column, parts: list[str]) -> Resolved:
         """Walk into structs."""
-        top = type = field_type(self.entry(column.input).input.spec.schema, column.name)
+        top = type = self._types[column]
         fields: list[str] = []
         for part in parts:
             if not pt.is_struct(type):
@@ -155,6 +203,16 @@ class Scope:
             fields.append(found[0])
             type = type.field(type.get_field_index(found[0])).type
         return Resolved(column, top, tuple(fields))
+
+
+def own(node: exp.Expr, known: Container[int] = ()) -> Iterator[exp.Expr]:
+    """A node and all below it, except for what stands in queries of its own, or below a node that is known already."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if id(part) not in known or isinstance(part, exp.Column):
+            waiting += [c for c in part.iter_expressions() if not isinstance(c, exp.Query)]
 
 
 def matching(name: str, known: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from thalweg.language.scalar import decimals
 from thalweg.language.scalar.expression import Constant, Expression, Frame, Unanswerable, answered
 from thalweg.language.scalar.kernels import Datum
 
@@ -103,22 +104,33 @@ class As(Expression):
             return pa.scalar(None, target)
         if pt.is_boolean(target) and not pt.is_boolean(source):
             return pc.not_equal(datum, pa.scalar(0, source))
+        if pt.is_decimal(source) or pt.is_decimal(target):
+            return _of_decimals(frame.full(datum), target)
         inexact = pt.is_floating(target) or pt.is_date(target)
         return answered(f"a value does not fit into {target}", lambda: pc.cast(datum, target, safe=not inexact))
+
+
+def _of_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A cast from or to a decimal."""
+    if not pt.is_decimal(array.type):
+        return decimals.to_decimal(array, target)
+    if pt.is_decimal(target):
+        return decimals.rescaled(array, target)
+    if pt.is_integer(target):
+        return decimals.to_integer(array, target)
+    return decimals.to_double(array) if pt.is_floating(target) else decimals.to_text(array)
 
 
 def _widens(source: pa.DataType, target: pa.DataType) -> bool:
     if pt.is_integer(target):
         return bool(pt.is_boolean(source) or (pt.is_integer(source) and source.bit_width <= target.bit_width))
+    room = target.precision - target.scale if pt.is_decimal(target) else 0
     if pt.is_decimal(target) and pt.is_integer(source):
-        return holds_integers(target, source)
-    return True
-
-
-def holds_integers(target: pa.Decimal128Type, source: pa.DataType) -> bool:
-    """Whether a decimal has room for every value of an integer type."""
-    digits = {8: 3, 16: 5, 32: 10, 64: 19}[source.bit_width]
-    return bool(target.precision - target.scale >= digits)
+        return bool(room >= {8: 3, 16: 5, 32: 10, 64: 19}[source.bit_width])
+    if pt.is_decimal(target) and pt.is_decimal(source):
+        carry = target.scale < source.scale  # 9.9 becomes 10
+        return bool(room >= source.precision - source.scale + carry)
+    return not pt.is_decimal(target)
 
 
 def _truncated(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -147,21 +147,29 @@ class Call(Expression):
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A condition as the engine calls it: arrays by column in, booleans or nulls out."""
+class Value:
+    """An expression as the engine calls it: arrays by column in, one array out. `rows` is needed without columns."""
 
     text: str
-    condition: Expression
+    expression: Expression
 
-    def __call__(self, arrays: Mapping[Any, pa.Array]) -> pa.Array:
-        rows = len(next(iter(arrays.values())))
+    @property
+    def type(self) -> pa.DataType:
+        return self.expression.type
+
+    def __call__(self, arrays: Mapping[Any, pa.Array], rows: int | None = None) -> pa.Array:
+        rows = len(next(iter(arrays.values()))) if rows is None else rows
         try:
-            return self.condition.array(Frame(arrays, rows))
+            return self.expression.array(Frame(arrays, rows))
         except Unanswerable as error:
             raise PredicateError(f"{self.text}: {error}", hint="Spark raises here too; guard it with CASE") from None
 
     def __repr__(self) -> str:
-        return f"Condition({self.text!r})"
+        return f"{type(self).__name__}({self.text!r})"
+
+
+class Condition(Value):
+    """A value that is true, false or NULL."""
 
 
 def answered(what: str, kernel: Callable[[], Datum]) -> Datum:

@@ -79,6 +79,11 @@ def _cased(ascii: Callable[..., pa.Array], change: Callable[[str], str], array: 
     return pa.array([None if v is None else change(v) for v in array.to_pylist()], pa.string())
 
 
+def _calendar(part: str, datum: Datum) -> Datum:
+    """A part of a date or of a time without zone."""
+    return pc.cast(getattr(pc, part)(datum), pa.int32())
+
+
 PLAIN: dict[str, Callable[..., Datum]] = {
     **{op: partial(_compare, op) for op in _COMPARE},
     "not": pc.invert,
@@ -90,6 +95,7 @@ PLAIN: dict[str, Callable[..., Datum]] = {
     "|": pc.bit_wise_or,
     "^": pc.bit_wise_xor,
     "like": pc.match_substring_regex,
+    **{part: partial(_calendar, part) for part in ("year", "quarter", "month", "day", "hour", "minute")},
 }
 """Kernels of arrays and scalars."""
 WHOLE: dict[str, Callable[..., pa.Array]] = {

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 BOOL, INT32, INT64, DOUBLE, TEXT = pa.bool_(), pa.int32(), pa.int64(), pa.float64(), pa.string()
 MICROSECONDS = pa.duration("us")
-_MAX_PRECISION = 38
+MAX_PRECISION = 38
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 """Decimal digits that Spark reserves for each integer."""
 _UNITS = ("s", "ms", "us", "ns")
@@ -35,7 +35,7 @@ def logical(type: pa.DataType) -> pa.DataType:
         return {8: pa.int16(), 16: pa.int32(), 32: pa.int64()}.get(type.bit_width, pa.decimal128(20, 0))
     if pt.is_float16(type):
         return pa.float32()
-    if pt.is_decimal(type) and type.precision <= _MAX_PRECISION and type.scale >= 0:
+    if pt.is_decimal(type) and type.precision <= MAX_PRECISION and type.scale >= 0:
         return pa.decimal128(type.precision, type.scale)
     if pt.is_date(type):
         return pa.date32()
@@ -101,6 +101,20 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return a if pt.is_date(b) and is_plain_time(a) else None
 
 
+def unified(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The type in which Spark computes with both. Unlike `common` it may round: decimals have at most 38 digits.
+
+    >>> unified(pa.decimal128(36, 2), pa.decimal128(38, 6))
+    Decimal128Type(decimal128(38, 4))
+    """
+    shared = common(a, b)
+    x, y = as_decimal(a), as_decimal(b)
+    if shared is not None or x is None or y is None:
+        return shared
+    whole = max(x.precision - x.scale, y.precision - y.scale)
+    return pa.decimal128(MAX_PRECISION, max(0, MAX_PRECISION - whole))
+
+
 def _numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if pt.is_integer(a) and pt.is_integer(b):
         return a if a.bit_width > b.bit_width else b
@@ -115,7 +129,7 @@ def _numeric(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 def decimal_type(precision: int, scale: int) -> pa.Decimal128Type | None:
     """A decimal, if Spark has it."""
-    return pa.decimal128(precision, scale) if max(scale, 1) <= precision <= _MAX_PRECISION else None
+    return pa.decimal128(precision, scale) if max(scale, 1) <= precision <= MAX_PRECISION else None
 
 
 def as_decimal(type: pa.DataType) -> pa.Decimal128Type | None:

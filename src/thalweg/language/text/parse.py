@@ -18,27 +18,27 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import QueryError
-from thalweg.language.text.clauses import Cut, without_istream
+from thalweg.language.text.clauses import Cut, Level, Watermark, starts_a_query
 from thalweg.language.text.quoting import RESERVED, quoted
-from thalweg.language.text.single import refuse_nested
 from thalweg.language.text.tokens import CqlText, nesting, span_of, tokenized
 from thalweg.language.text.underline import Span, misread
 from thalweg.language.text.windows import Clause
 
-_SPAN = "thalweg_span"
+_SPAN, _SELECT = "thalweg_span", "thalweg_select"
 _STAND_IN = "thalweg_function_"
 """User functions pass through sqlglot under names that it can't take for its own (MATCH, LEFT and many more)."""
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A single SELECT, the windows taken out of it, and the text that everything points into."""
+    """A query, the clauses of CQL taken out of it, and the text that everything points into."""
 
     text: str
-    select: exp.Select
+    tree: exp.Query
     tokens: tuple[Token, ...]
     windows: Mapping[int, Clause]
-    every: Clause | None
+    watermarks: Mapping[int, Watermark]
+    levels: Mapping[int, Level]
     functions: Mapping[str, str]
     """Stand-in to the name under which the user passed the function."""
 
@@ -58,21 +58,48 @@ class Parsed:
                 found = found | part if found else part
         return found
 
-    def clause(self, *kinds: TokenType) -> Span | None:
-        """The first token of one of these kinds outside all parentheses."""
+    def clause(self, query: exp.Expr, *kinds: TokenType) -> Span | None:
+        """The first token of one of these kinds in a query, outside all parentheses."""
         depth = 0
-        for i, token in enumerate(self.tokens):
-            depth += nesting(token)
+        for i in range(bisect_left(self._starts, self.start(query)), len(self.tokens)):
+            depth += nesting(self.tokens[i])
             after_dot = i > 0 and self.tokens[i - 1].token_type == TokenType.DOT
-            if depth == 0 and token.token_type in kinds and not after_dot:
-                return span_of(token)
+            if depth == 0 and self.tokens[i].token_type in kinds and not after_dot:
+                return span_of(self.tokens[i])
+            if depth < 0:
+                break
         return None
+
+    def start(self, query: exp.Expr) -> int:
+        """Where the first SELECT of a query starts."""
+        while not isinstance(query, exp.Select):
+            query = query.this
+        return int(query.expressions[0].meta[_SELECT])
+
+    def level(self, query: exp.Expr) -> Level:
+        """What the clauses of a query's own level say."""
+        if isinstance(query, exp.Select):
+            return self.levels[self.start(query)]
+        if not isinstance(query, exp.SetOperation):
+            return self.level(query.this)
+        chain = [self.level(query.this)]
+        while (outer := chain[-1].outer) is not None:
+            chain.append(outer)
+        level = self.level(query.expression)
+        while level not in chain and level.outer is not None:
+            level = level.outer
+        return level
 
     def before(self, position: int) -> Sequence[Token]:
         return self.tokens[: bisect_left(self._starts, position)]
 
     def error(self, place: exp.Expr | Span | None, message: str, hint: str | None = None) -> QueryError:
         return misread(self.text, self.span(place) if isinstance(place, exp.Expr) else place, message, hint)
+
+    def written(self, node: exp.Expr) -> str:
+        """A node as it stands in the text."""
+        span = self.span(node)
+        return self.text[span.start : span.end] if span is not None else ""
 
     def rendered(self, span: Span, replaced: Mapping[int, tuple[int, str]], quotes: bool = True) -> str:
         """The user's own text of a span on one line without comments; `replaced`: start → (end, replacement)."""
@@ -104,10 +131,12 @@ def parse(text: str, functions: Collection[str] = ()) -> Parsed:
     if not tokens:
         raise QueryError("the query is empty", hint="for example SELECT * FROM s [RANGE 10 SECONDS] WHERE s.a > 1")
     tokens, stand_ins = _stand_in(tokens, functions)
-    tokens = without_istream(text, tokens)
-    refuse_nested(text, tokens)
-    rest = Cut(text, tokens)
-    return Parsed(text, _select(text, rest.tokens), tuple(rest.tokens), rest.windows, rest.every, stand_ins)
+    wrong = starts_a_query(text, tokens)
+    if wrong is not None:
+        raise wrong
+    rest = Cut(text, tokens, functions)
+    tree = _tree(text, rest.tokens)
+    return Parsed(text, tree, tuple(rest.tokens), rest.windows, rest.watermarks, rest.levels, stand_ins)
 
 
 def _stand_in(tokens: list[Token], functions: Collection[str]) -> tuple[list[Token], dict[str, str]]:
@@ -161,12 +190,26 @@ class _Positioned(SparkParser):
         index = self._index
         return self._noted(super()._parse_unary(), index)
 
+    def _parse_select(self, *given: bool, **named: bool) -> exp.Expr | None:
+        index = self._index
+        return self._noted(super()._parse_select(*given, **named), index)
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        """Notes where the SELECT of these projections starts."""
+        index = self._index
+        while index > 0 and self._tokens[index].token_type != TokenType.SELECT:
+            index -= 1
+        found = super()._parse_projections()
+        if found[0]:
+            found[0][0].meta[_SELECT] = self._tokens[index].start
+        return found
+
     def raise_error(self, message: str, token: Token | None = None) -> None:
         place = token or self._curr or self._prev
         raise _Misread(message, place if place else None, at_end=not token and not self._curr)
 
 
-def _select(text: str, tokens: Sequence[Token]) -> exp.Select:
+def _tree(text: str, tokens: Sequence[Token]) -> exp.Query:
     logger = logging.getLogger("sqlglot")
     silenced, logger.disabled = logger.disabled, True
     try:
@@ -180,9 +223,17 @@ def _select(text: str, tokens: Sequence[Token]) -> exp.Select:
         raise QueryError("the query can't be read", hint=f"the parser says: {error or type(error).__name__}") from None
     finally:
         logger.disabled = silenced
-    if len(trees) != 1 or not isinstance(trees[0], exp.Select):
-        raise QueryError("a query is a single SELECT", hint="for example SELECT * FROM s [RANGE 10 SECONDS]")
-    return trees[0]
+    tree = trees[0] if len(trees) == 1 else None
+    while isinstance(tree, exp.Subquery) and not tree.args.get("alias") and tree.is_wrapper:
+        tree = tree.this
+    if not isinstance(tree, exp.Select | exp.SetOperation):
+        raise QueryError("a query is a SELECT", hint="for example SELECT * FROM s [RANGE 10 SECONDS]")
+    for select in tree.find_all(exp.Select):
+        if not select.expressions:
+            raise misread(text, None, "the select list is empty", "SELECT * gives all columns")
+        if _SELECT not in select.expressions[0].meta:  # FROM s alone, or TABLE s, which other dialects know
+            raise misread(text, None, "a query starts with SELECT", "SELECT * FROM s")
+    return tree
 
 
 def _named(text: str, error: _Misread) -> QueryError:

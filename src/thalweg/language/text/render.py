@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from thalweg.language.durations import UNITS
-from thalweg.language.query import Filter, Query, Residual, Window
+from thalweg.language.durations import shown
+from thalweg.language.query import Block, Filter, Query, Residual, Window
 from thalweg.language.text.quoting import quoted
 
 
 def rendered(query: Query) -> str:
     """A query, without the code of its functions."""
-    lines = [
-        f"input {i.alias}: {'stream' if i.is_stream else 'table'} {i.source}{' ' * i.is_stream}"
-        f"{window_text(i.window) if i.is_stream else ''}"
-        for i in query.inputs
-    ]
-    lines += [f"key {' = '.join(str(c) for c in k.columns)} as {k.type}" for k in query.block.keys]
-    lines += [f"filter {f.input}: {f.text} ({_place(f)})" for f in query.block.filters]
-    lines += [f"residual {', '.join(r.inputs)}: {r.text} ({_place(r)})" for r in query.block.residuals]
+    lines = block_lines(query.block)
     lines += [f"output {o.name}: {o.text}" for o in query.output]
     lines += ["product"] if query.block.cross else []
     return "\n".join(lines)
+
+
+def block_lines(block: Block) -> list[str]:
+    """What a block joins, and how: a line for each input, key and predicate."""
+    lines = [
+        f"input {i.alias}: {'stream' if i.is_stream else 'table'} {i.source}{' ' * i.is_stream}"
+        f"{window_text(i.window) if i.is_stream else ''}"
+        for i in block.inputs
+    ]
+    lines += [f"column {i.alias}: {text} (only Spark)" for i in block.inputs for _, text in i.computed]
+    lines += [f"key {' = '.join(str(c) for c in k.columns)} as {k.type}" for k in block.keys]
+    lines += [f"filter {f.input}: {f.text} ({_place(f)})" for f in block.filters]
+    lines += [f"residual {', '.join(r.inputs)}: {r.text} ({_place(r)})" for r in block.residuals]
+    return lines
 
 
 def window_text(window: Window) -> str:
@@ -32,14 +39,14 @@ def window_text(window: Window) -> str:
     """
     match window.kind:
         case "range":
-            units = [(u, s) for u, s in UNITS.items() if window.span % s == 0 and u != "week"]
-            unit, size = units[-1] if window.span else ("second", 1)
-            count = window.span // size
-            return f"[RANGE {count} {unit.upper()}{'' if count == 1 else 'S'}]"
+            slide = f" SLIDE {shown(window.slide).upper()}" if window.slide else ""
+            return f"[RANGE {shown(window.span).upper()}{slide}]"
         case "rows":
             return f"[ROWS {window.rows}]"
         case "partition":
             return f"[PARTITION BY {', '.join(quoted(c) for c in window.by)} ROWS {window.rows}]"
+        case "custom":
+            return f"[{quoted(window.name)}]"
         case _:
             return f"[{window.kind.upper()}]"
 

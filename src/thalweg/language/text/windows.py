@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -14,7 +14,10 @@ from thalweg.language.query import Window
 from thalweg.language.text.tokens import is_word, span_of
 from thalweg.language.text.underline import Span, misread
 
-FORMS = "a window is [RANGE 10 SECONDS], [ROWS 1000], [PARTITION BY a, b ROWS 10], [NOW] or [UNBOUNDED]"
+FORMS = (
+    "a window is [RANGE 10 SECONDS], [RANGE 1 HOUR SLIDE 10 MINUTES], [ROWS 1000], [PARTITION BY a, b ROWS 10], [NOW], "
+    "[UNBOUNDED] or a function of yours, [name]"
+)
 AMOUNTS = {TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL}
 _LARGEST = 2**63 - 1
 
@@ -31,8 +34,9 @@ class Clause:
 class Reader:
     """Reads one window. The first and the last token are its brackets (or WINDOW and anything)."""
 
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], functions: Collection[str] = ()) -> None:
         self.text = text
+        self.functions = functions
         self.tokens = tokens
         self.span = span_of(*tokens)
         self.i = 1
@@ -42,11 +46,21 @@ class Reader:
             raise self._fail("an empty window", span=self.span)
         clause = self._clause()
         if not self._done() and is_word(self._here(), "SLIDE"):
-            raise self._fail("SLIDE is not supported yet", "leave it out: results are made whenever a row arrives")
+            clause = self._slide(clause)
         if not self._done():
             rest = span_of(self._here(), self.tokens[-2])
             raise self._fail(f"'{self._written(rest)}' is not expected in a window", span=rest)
         return clause
+
+    def _slide(self, clause: Clause) -> Clause:
+        word = self._here()
+        if clause.window.kind != "range":
+            raise self._fail("SLIDE belongs to RANGE", "for example [RANGE 1 HOUR SLIDE 10 MINUTES]")
+        self.i += 1
+        length = self.duration()
+        if length == 0:
+            raise self._fail("SLIDE takes a length above zero", span=span_of(word, self.tokens[self.i - 1]))
+        return replace(clause, window=replace(clause.window, slide=length))
 
     def _clause(self) -> Clause:
         if self._take("NOW"):
@@ -66,6 +80,8 @@ class Reader:
                 raise self._fail("PARTITION BY needs ROWS and a number", "for example [PARTITION BY a ROWS 10]")
             if not self._take("UNBOUNDED"):
                 return Clause(Window("partition", rows=self._count(), by=names), self.span, places)
+        elif name := self._function():
+            return Clause(Window("custom", name=name), self.span)
         else:
             words = ["RANGE", "ROWS", "PARTITION BY", "NOW", "UNBOUNDED"]
             hint = did_you_mean(self._here().text.upper(), words) if self._here().text.isalpha() else None
@@ -80,6 +96,8 @@ class Reader:
             self._take("INTERVAL")
             if not self._done() and self._here().token_type == TokenType.STRING and " " in self._here().text.strip():
                 total += self._quoted()
+                if not self._done() and self._here().token_type not in AMOUNTS:
+                    break
                 continue
             value, span = self._number()
             if self._done():
@@ -96,6 +114,15 @@ class Reader:
         if total > _LARGEST:
             raise self._fail("this window is too long", "[UNBOUNDED] keeps everything", span)
         return int(total)
+
+    def _function(self) -> str | None:
+        """The name of a user's function that stands alone."""
+        found = [f for f in self.functions if f.lower() == self._here().text.lower()]
+        if len(self.tokens) != 3 or not found:
+            return None
+        self.i += 1
+        exact = self.tokens[1].text
+        return exact if exact in found else found[0]
 
     # -- words
 

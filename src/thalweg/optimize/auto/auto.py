@@ -21,13 +21,10 @@ from thalweg.optimize.auto.contest import Contest
 from thalweg.optimize.auto.lessons import Lessons
 from thalweg.optimize.auto.sampled import Sampled
 from thalweg.optimize.auto.scouted import Scouted
-from thalweg.optimize.orders.agreedy import AGreedy
+from thalweg.optimize.orders.agreedy import BURST, AGreedy
 from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Reason, Route, Routes, Ruster
 from thalweg.profile.prices import RECORDED, Prices
-
-ROUNDS = 100
-"""Size: looks that may be paid in advance. A hundred profiled rows separate filters that differ by a fifth."""
 
 
 @dataclass
@@ -57,7 +54,8 @@ class Auto(SingleRoute):
         """The contestant whose classes are in force, if any."""
         self._contest: Contest | None = None
         self.way: Sampled | Scouted = Scouted(self) if self.greedy.costs.joins else Sampled(self)
-        self.ledger.loan = ROUNDS * (self.prices.ask + self.prices.send)
+        # As many looks as the rows of a burst, even if each brings only one.
+        self.ledger.loan = BURST * (self.prices.ask + self.prices.send)
 
     @property
     def choice(self) -> bool:

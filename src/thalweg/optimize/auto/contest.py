@@ -29,8 +29,8 @@ CLASSED = ("cbr", "mesh")
 """From simple to elaborate."""
 SINGLE = ("written", "agreedy")
 COLUMNS = {name: k for k, name in enumerate((*SINGLE, *CLASSED))}
-WINDOW = 200
-"""Size: newest rows whose prices we keep."""
+SAMPLE = 400
+"""Size: newest rows that the mesh learns from, whose prices judge it, and that decide a trial."""
 MOST_OVERHEAD = 0.25
 """Largest share of a row's cost that two classes may add: they seldom save more."""
 
@@ -65,7 +65,7 @@ class Contest:
     def __init__(self, pipeline: Pipeline, seed: int, costs: Rates, rows: float = 1000.0) -> None:
         self.costs = costs
         self.cbr = CBR(pipeline, seed, alpha=0.99, benefit=False)  # the paper's 0.95 follows noise
-        self.mesh = Mesh(pipeline, seed, sample=400, training=8, budget=150, beside=False)
+        self.mesh = Mesh(pipeline, seed, sample=SAMPLE, training=8, budget=150, beside=False)
         self.contestants: dict[str, Classed] = {"cbr": self.cbr, "mesh": self.mesh}
         self.mesh.attributes = self.cbr.attributes
         for contestant in self.contestants.values():
@@ -94,8 +94,8 @@ class Contest:
             foretold = contestant.foretell(values)
             ids = np.zeros(len(bits), np.int32) if foretold.ids is None else foretold.ids
             prices[:, COLUMNS[name]] = by_class(bits, ids, foretold.routes, now) + self.overhead(name)
-            self._valid[name] = min(self._valid[name] + len(bits), WINDOW)
-        self._prices = np.concatenate([self._prices, prices])[-WINDOW:]
+            self._valid[name] = min(self._valid[name] + len(bits), SAMPLE)
+        self._prices = np.concatenate([self._prices, prices])[-SAMPLE:]
         before = {name: set(c.plan.routes) for name, c in self.contestants.items()}
         if "cbr" in judged:
             self.cbr.consider(values, bits)

@@ -10,9 +10,8 @@ from thalweg.optimize.classes.classed import Bits
 from thalweg.profile.content.attributes import Values
 
 LESSON = 48
-"""Size: rows taught at a time. Pricing a few rows takes nearly as long as pricing dozens."""
-LEAST = 40
-"""Statistic: new rows that must judge a plan before it can come into force."""
+"""Size: rows taught at a time, and new rows that must judge a plan before it can come into force. Pricing a few rows
+takes nearly as long as pricing dozens."""
 CONFIDENCE = 3.0
 """Statistic: standard errors by which an estimated saving must exceed zero."""
 

@@ -18,7 +18,7 @@ from thalweg.contract.batch import Batch
 from thalweg.contract.explanation import Explanation
 from thalweg.contract.visits import DROPPED, Visits
 from thalweg.optimize.auto.contest import conceivable
-from thalweg.optimize.auto.lessons import CONFIDENCE, LEAST, LESSON
+from thalweg.optimize.auto.lessons import CONFIDENCE, LESSON
 from thalweg.optimize.orders.agreedy import BURST, CLUMP
 from thalweg.optimize.orders.single import sampled
 from thalweg.plan import Reason, Ruster
@@ -26,9 +26,6 @@ from thalweg.plan.reason import Fact
 
 if TYPE_CHECKING:
     from thalweg.optimize.auto.auto import Auto
-
-STEPS = 12
-"""Size: policy calls per lesson, besides pricing solutions: each contestant looks, prices, counts and sorts."""
 
 
 @dataclass
@@ -91,7 +88,7 @@ class Sampled:
         if auto.classed:
             return self._route_classes(batch)
         sampling = self.greedy.sampling()
-        if auto.contested and auto.contest.keen(LEAST):
+        if auto.contested and auto.contest.keen(LESSON):
             sampling = max(sampling, 10 * self.greedy.p)
         state.owed = min(state.owed + sampling * state.passing, BURST)
         state.passing = 0
@@ -183,7 +180,7 @@ class Sampled:
         """Follow A-Greedy's order, adopt it, or go back to the written one."""
         auto, greedy = self.auto, self.greedy
         saving, error, cost = self.state.worth
-        enough = len(greedy.profile) >= LEAST
+        enough = len(greedy.profile) >= LESSON
         if self.state.adaptive:
             if enough and saving < 0:
                 self._fall_back("A-Greedy's order no longer costs less than as written")
@@ -217,7 +214,7 @@ class Sampled:
         """Bring classes into force if they clearly save against the order in force."""
         auto = self.auto
         against = auto.classed or ("agreedy" if self.state.adaptive else "written")
-        name = auto.contest.winner(against, LEAST, CONFIDENCE, auto.worthwhile)
+        name = auto.contest.winner(against, LESSON, CONFIDENCE, auto.worthwhile)
         if name is None or self._affordable(auto.regret) < CLUMP:
             return
         saving = auto.contest.saving(name, against)
@@ -269,9 +266,9 @@ class Sampled:
         if not judged:
             return
         written, greedy = (contest.saving(auto.classed, against) for against in ("written", "agreedy"))
-        if written.tuples >= LEAST and written.mean < 0:
+        if written.tuples >= LESSON and written.mean < 0:
             self._step_down("written", "{name} no longer costs less than as written")
-        elif contest.classes(auto.classed) < 2 or (greedy.tuples >= LEAST and greedy.mean < -greedy.error):
+        elif contest.classes(auto.classed) < 2 or (greedy.tuples >= LESSON and greedy.mean < -greedy.error):
             self._step_down("agreedy", "one order costs no more than the classes of {name}")
         elif self.ledger.balance(self._saved(), 2 * auto.regret) < 0.0:
             self._step_down("written", "following a changing stream has cost more than it saved")
@@ -314,7 +311,7 @@ class Sampled:
         if auto.classed and self.state.unseen:
             self.ledger.saved += gain * self.state.unseen
             self.state.unseen = 0
-        self.ledger.taught += auto.prices.ask * (STEPS + contest.mesh.looked - looked)
+        self.ledger.taught += auto.prices.teach + auto.prices.ask * (contest.mesh.looked - looked)
         if auto.classed:
             self._rate_classes()
         return True
@@ -323,7 +320,7 @@ class Sampled:
         """Whether the order in force can go unwatched for a while: since the last change it was seen to save, and so
         far it did."""
         saving, error, _ = self.state.worth
-        sure = len(self.greedy.profile) >= LEAST and saving > CONFIDENCE * error
+        sure = len(self.greedy.profile) >= LESSON and saving > CONFIDENCE * error
         return sure and self.ledger.balance(self.ledger.saved, self.auto.regret) > 0.0
 
     def _worth_a_look(self, visits: Visits) -> bool:
@@ -402,7 +399,7 @@ class Sampled:
         auto = self.auto
         if auto.classed:
             s, told = auto.contest.saving(auto.classed, "written"), auto.contest.contestants[auto.classed].why()
-            if s.tuples < LEAST or not s.cost:
+            if s.tuples < LESSON or not s.cost:
                 return Reason.of("{name}: {told}", name=auto.classed, told=str(told))
             why = "{name}: {told}, saving {share:.0%} against as written"
             return Reason.of(why, name=auto.classed, told=str(told), share=s.mean / s.cost)

@@ -21,9 +21,10 @@ import numpy as np
 from thalweg.contract.batch import Batch
 from thalweg.contract.explanation import Explanation
 from thalweg.contract.visits import Journey, Visits
-from thalweg.optimize.auto.contest import conceivable
-from thalweg.optimize.auto.lessons import CONFIDENCE, LEAST, LESSON
+from thalweg.optimize.auto.contest import SAMPLE, conceivable
+from thalweg.optimize.auto.lessons import CONFIDENCE, LESSON
 from thalweg.optimize.classes.classed import Bits, outcomes
+from thalweg.optimize.orders.agreedy import BURST
 from thalweg.optimize.orders.scouting import SURPRISE, beyond_doubt
 from thalweg.optimize.orders.single import sampled
 from thalweg.plan import Reason, Ruster
@@ -33,18 +34,8 @@ from thalweg.profile.content.screen import tells
 if TYPE_CHECKING:
     from thalweg.optimize.auto.auto import Auto
 
-FIRST = 112
-"""Statistic: scouts to screen for informative attributes."""
-ROUNDS = 6
-"""Size: rounds of scouts sent for classes before we postpone them."""
-STEPS = 12
-"""Size: policy calls per lesson, including searches: each contestant looks, prices, counts and sorts."""
-TRIAL = 400
-"""Statistic: rows by class, and the same number on one order, that decide a trial."""
-CHECK = 16
-"""Size: with classes in force, every CHECK-th batch is split again, to see whether they still pay."""
-CONTROL = 0.125
-"""Size: share of the rows of such a batch that takes the single order."""
+ROUNDS = -(-SAMPLE // LESSON)
+"""Rounds of scouts sent for classes before we postpone them: they fill the sample that classes are searched in."""
 ONE = "one order"
 
 
@@ -74,7 +65,8 @@ class State:
     off: float = 0.0
     """Mean logarithm of the scouts' predicted over actual work."""
     judged: int = 0
-    batches: int = 0
+    unchecked: int = 0
+    """Rows by class since some last took the single order, to see whether classes still pay."""
     promising: bool = False
     """Whether content was seen to say something about matches."""
     rounds: int = 0
@@ -118,7 +110,7 @@ class Scouted:
             return wanted  # while the data changes, A-Greedy must get the scouts it wants
         self.auto.contest.batch(rows)
         if not state.promising:
-            return self._more(wanted, FIRST) if 0 < wanted < FIRST and rows >= 4 * FIRST else wanted
+            return self._more(wanted, BURST) if 0 < wanted < BURST and rows >= 4 * BURST else wanted
         if wanted >= LESSON or rows < 4 * LESSON or not self._curious():
             return wanted
         state.rounds += not self.auto.classed
@@ -147,7 +139,7 @@ class Scouted:
         """Whether more scouts would help judge classes now."""
         if self.auto.classed:
             return self.auto.classed == "mesh" and self.auto.contest.mesh.wanting
-        return not self.auto.contest.mesh.searched or self.auto.contest.keen(LEAST)
+        return not self.auto.contest.mesh.searched or self.auto.contest.keen(LESSON)
 
     @property
     def trusted(self) -> bool:
@@ -165,12 +157,12 @@ class Scouted:
         if not name:
             return self.greedy.route(batch)
         auto.contest.batch(len(batch))
-        state.batches += 1
+        state.unchecked += len(batch)
         one = None
         if state.trial:
             one = sampled(auto._random, len(batch), 0.5)
-        elif state.batches % CHECK == 0:
-            one = sampled(auto._random, len(batch), CONTROL)
+        elif self.ledger.regret * state.unchecked >= BURST:
+            one, state.unchecked = sampled(auto._random, len(batch), min(BURST / len(batch), 0.5)), 0
         rusters = auto.contest.contestants[name].work(batch, None if one is None else ~one)
         limit = self._limit()
         rusters = [replace(r, limit=limit, trace=False) for r in rusters]
@@ -256,7 +248,7 @@ class Scouted:
         """Adopt the classes on trial, or record that they lost, once both sides have enough rows."""
         auto, state = self.auto, self.state
         before, after = state.one, state.classes
-        if min(before.tuples, after.tuples) < TRIAL:
+        if min(before.tuples, after.tuples) < SAMPLE:
             return
         name, state.trial = state.trial, ""
         more = after.mean / max(before.mean, 1e-15) - 1
@@ -279,7 +271,7 @@ class Scouted:
     def _check(self) -> None:
         """Check whether classes still cost less. Older halves count half."""
         before, after = self.state.one, self.state.classes
-        if min(before.tuples, after.tuples) < TRIAL / 4:
+        if min(before.tuples, after.tuples) < LESSON:
             return
         if after.mean + self.auto.contest.overhead(self.auto.classed) > before.mean:
             why = "one order takes no more work than the classes of {name}"
@@ -292,7 +284,7 @@ class Scouted:
         """Leave classes alone until the work done since could pay for another search or look; each look that shows
         nothing doubles the wait."""
         state, prices = self.state, self.auto.prices
-        price = prices.ask * STEPS if searched else prices.ask
+        price = prices.teach if searched else prices.ask
         state.until = self.ledger.useful + price / self.ledger.regret * 2.0**state.vain
         state.rounds, state.promising = 0, False
         self.auto.end_contest()
@@ -328,7 +320,7 @@ class Scouted:
             if not auto.classed:
                 self._looked_in_vain()
             return
-        if auto.lessons.add(content, bits) < (LESSON if state.promising else FIRST):
+        if auto.lessons.add(content, bits) < (LESSON if state.promising else BURST):
             return
         values, bits = auto.lessons.take()
         if not state.promising:
@@ -338,7 +330,7 @@ class Scouted:
                 return
             state.vain = 0
         contest.enter(values, bits, auto.pipeline.written.operators, self.greedy.order, auto.classed)
-        self.ledger.taught += auto.prices.ask * STEPS
+        self.ledger.taught += auto.prices.teach
         state.judged += len(bits)
         if not (auto.classed or state.trial):
             contest.drain()
@@ -355,9 +347,9 @@ class Scouted:
         """Start a trial of the simplest contestant with a clear estimated saving."""
         auto, contest = self.auto, self.auto.contest
         against = auto.classed or ("agreedy" if self.greedy.order != auto.pipeline.written.operators else "written")
-        name = contest.winner(against, LEAST, CONFIDENCE, auto.worthwhile)
+        name = contest.winner(against, LESSON, CONFIDENCE, auto.worthwhile)
         if name is None or name == auto.classed:
-            if not auto.classed and contest.settled(LEAST):
+            if not auto.classed and contest.settled(LESSON):
                 self._put_off()
             return
         if auto.classed:  # a more elaborate one must beat the simpler one; both then face one order again

@@ -322,7 +322,7 @@ class CBR(Classed):
             for op, j in enumerate(self.table.attribute)
             if j >= 0
         ]
-        return "; ".join(told) or "drop rate per cost over all tuples: no attribute was shown to tell classes apart"
+        return "; ".join(told) or "drop rate per cost over all rows: no column was shown to tell kinds of rows apart"
 
     def to_change(self) -> str:
         if not self.choice:

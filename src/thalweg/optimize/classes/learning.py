@@ -144,7 +144,7 @@ class Learning:
         if kept:
             self.table = trial.table
         how = "now tells" if kept else "tells too little of"
-        outcome = f"work {trial.under.mean / trial.without.mean - 1:+.1%} on {trial.under.tuples:.0f} tuples"
+        outcome = f"work {trial.under.mean / trial.without.mean - 1:+.1%} on {trial.under.tuples:.0f} rows"
         self.notes += [f"{self.told(op, j, how)}: {how_much}, {outcome}" for op, (j, how_much) in trial.chosen.items()]
         self.trial = None
 

@@ -40,9 +40,10 @@ from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.optimize.classes.selectivity import ranked
 from thalweg.plan import Route, Ruster
 from thalweg.plan.tree import Tree
-from thalweg.profile.content.attributes import LEAF, Values
+from thalweg.profile.content.attributes import Values
 from thalweg.profile.content.classifier import Classifier
 from thalweg.profile.prices import RECORDED
+from thalweg.profile.rates.given import ENOUGH
 
 Ids = NDArray[np.int32]
 
@@ -188,7 +189,7 @@ class Mesh(Classed):
         place = {label: k for k, label in enumerate(self.plan.routes)}
         for i, (route, label) in enumerate(zip(each.ruster.routes, each.ruster.labels, strict=True)):
             rows, state = float(each.begun[i]), self.states[place.get(label, 0)]
-            if rows < LEAF or label not in place or (route != state.route and state.token is None):
+            if rows < ENOUGH or label not in place or (route != state.route and state.token is None):
                 continue
             # An uncertain route mixes orders with different costs, so it tells nothing about drift.
             if route == state.route and state.moved(rows, each.came[i], each.survived[i]):
@@ -200,13 +201,13 @@ class Mesh(Classed):
 
     def _drifted(self, k: int, came: NDArray[np.float64], left: NDArray[np.float64]) -> None:
         """A class changed: drop its sample, order it by its latest work, sample it again."""
-        state, fresh = self.states[k], max(self.sampling.enough // len(self.states), 2 * LEAF)
+        state, fresh = self.states[k], max(self.sampling.enough // len(self.states), 2 * ENOUGH)
         if len(self.sampling):
             self.sampling.forget(self._members(k))
         state.drifted(came, left, fresh)
         self.sampling.drift(sum(s.wanted for s in self.states))
         self._reroute(state)
-        name = list(self.plan.routes)[k] or "the tuples"
+        name = list(self.plan.routes)[k] or "the rows"
         seen = f"{name}: the cost per tuple has moved"
         if not self._bring_in_force(f"{seen}; ordered by what the last batch shows", "drift"):
             self.note("drift", f"{seen}; sampling again")
@@ -246,7 +247,7 @@ class Mesh(Classed):
     def _refine(self, k: int, prices: Prices) -> None:
         """The best route of a class on its sampled tuples, if it is better by more than chance."""
         bits, state = self.sampling.reservoir.bits[self._members(k)], self.states[k]
-        if len(bits) < LEAF:
+        if len(bits) < ENOUGH:
             return
         route, _ = RouteSearch(self.pipeline, prices).best(bits)
         if self._clear(prices.each(bits, state.route), prices.each(bits, route)):
@@ -285,7 +286,7 @@ class Mesh(Classed):
         was = [s.route for s in self.states]
         now = by_class(bits, present, was, prices) + model.classifying(self.classifier.tree, present)
         after = by_class(bits, then, routes, prices) + model.classifying(found.tree, then)
-        looked = f"{model.evaluated} solutions of {len(model)} training tuples from {len(bits)} sampled ones"
+        looked = f"{model.evaluated} solutions of {len(model)} training rows from {len(bits)} sampled ones"
         clear = self._clear(now, after)
         self.sampling.found(clear, len(bits))
         if not clear:
@@ -333,11 +334,11 @@ class Mesh(Classed):
             return "only one order is possible: nothing to choose, nothing sampled"
         sampled = len(self.sampling)
         if not self.searched:
-            return f"as written until {self.sampling.enough} tuples are sampled; {sampled} so far"
+            return f"as written until {self.sampling.enough} rows are sampled; {sampled} so far"
         many = f"{len(self.states)} classes" if len(self.states) > 1 else "one route for all"
         tokens = [s.token.named(self.pipeline.names) for s in self.states if s.token is not None]
         undecided = f"; undecided: {', '.join(tokens)}" if tokens else ""
-        return f"{many}, the cheapest mesh found on {sampled} sampled tuples{undecided}"
+        return f"{many}, the cheapest mesh found on {sampled} sampled rows{undecided}"
 
     def to_change(self) -> str:
         if not self.choice:
@@ -346,7 +347,7 @@ class Mesh(Classed):
         if drifting:
             return f"{drifting} of {len(self.states)} classes are being sampled again"
         more = max(0, self.sampling.again - self.sampling.added)
-        return f"next search after {more} more sampled tuples, or a drift"
+        return f"next search after {more} more sampled rows, or a drift"
 
     def tree(self) -> str:
         """The classifier as indented text, with the route of each class."""

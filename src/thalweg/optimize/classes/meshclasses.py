@@ -19,8 +19,9 @@ from thalweg.optimize.classes.selectivity import expected
 from thalweg.plan import Pipeline, Route
 from thalweg.plan.tree import Tree, told
 from thalweg.plan.uncertain import Uncertain
-from thalweg.profile.content.attributes import LEAF, Attributes
+from thalweg.profile.content.attributes import Attributes
 from thalweg.profile.content.drift import PageHinkley
+from thalweg.profile.rates.given import ENOUGH
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ class ClassState:
 
     def believed(self) -> Floats:
         """Current pass rates; the old ones count as the fewest rows behind a training tuple."""
-        return np.asarray((self.left + LEAF * self.rates) / (self.came + LEAF))
+        return np.asarray((self.left + ENOUGH * self.rates) / (self.came + ENOUGH))
 
     def cost(self, route: Route, costs: Floats) -> float:
         """Estimated seconds per tuple."""
@@ -94,7 +95,7 @@ class ClassState:
     def leave_open(self, pipeline: Pipeline, bits: Bits, prices: Prices, uncertain: float) -> None:
         """Which neighbours on the route are undecided, on sampled tuples of the class."""
         self.token = None
-        if uncertain <= 0 or len(bits) < LEAF:
+        if uncertain <= 0 or len(bits) < ENOUGH:
             return
         order = self.route.operators
         cost = float(prices.each(bits, order).mean())

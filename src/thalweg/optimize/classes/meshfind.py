@@ -20,9 +20,10 @@ from thalweg.optimize.classes.routeprices import Bits, Prices
 from thalweg.optimize.classes.routesearch import RouteSearch
 from thalweg.plan import Pipeline, Route
 from thalweg.plan.tree import Tree
-from thalweg.profile.content.attributes import LEAF, Values
+from thalweg.profile.content.attributes import Values
 from thalweg.profile.content.induce import induce
 from thalweg.profile.content.reservoir import packed, unpacked
+from thalweg.profile.rates.given import ENOUGH
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ def find(task: Task, random: np.random.Generator) -> Found:
     targets = targets_of(task.bits)
     tree, leaf = induce(
         task.values, task.category, task.usable, targets,
-        leaves=task.training, least=LEAF, freedom=targets.shape[1] - len(task.pipeline),
+        leaves=task.training, least=ENOUGH, freedom=targets.shape[1] - len(task.pipeline),
     )  # fmt: skip
     pieces = [task.bits[leaf == t] for t in range(int(leaf.max()) + 1)]
     search = RouteSearch(task.pipeline, task.prices)
@@ -147,7 +148,7 @@ def _classifier(
         return pruned  # no tree is smaller
     wanted = np.array(solution)[leaf]
     induced, where = induce(
-        task.values, task.category, task.usable, np.eye(len(routes))[wanted], leaves=2 * len(routes), least=LEAF
+        task.values, task.category, task.usable, np.eye(len(routes))[wanted], leaves=2 * len(routes), least=ENOUGH
     )
     majority = {t: int(np.bincount(wanted[where == t]).argmax()) for t in range(int(where.max()) + 1)}
 

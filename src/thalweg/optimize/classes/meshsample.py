@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.profile.content.attributes import LEAF, Values
+from thalweg.profile.content.attributes import Values
 from thalweg.profile.content.reservoir import Reservoir
+from thalweg.profile.rates.given import ENOUGH
 
 Ids = NDArray[np.int32]
 
@@ -48,7 +49,7 @@ class MeshSample:
     @property
     def enough(self) -> int:
         """Tuples that can fill the leaves of the training tree."""
-        return LEAF * self.training
+        return ENOUGH * self.training
 
     def __len__(self) -> int:
         return len(self.reservoir)
@@ -62,7 +63,7 @@ class MeshSample:
 
     def clump(self) -> int:
         """Tuples to sample together, so that a few do not cost a ruster each time."""
-        return max(2 * LEAF, len(self) // (2 * LEAF))
+        return max(2 * ENOUGH, len(self) // (2 * ENOUGH))
 
     def lacking(self) -> float:
         """Rows until a clump is due."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 Bits = NDArray[np.int8]
 Floats = NDArray[np.float64]
-MOST = 127
-"""Most matches of a tuple with one stem that we distinguish: the limit of int8."""
+MOST = np.iinfo(np.int8).max
+"""Most matches of a tuple with one stem that we distinguish."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.optimize.indexes import migrate, schedule
 from thalweg.optimize.indexes.bitdivision import Option, divide
@@ -42,14 +44,10 @@ PAPER: dict[str, Any] = {
     "gain": 0.05, "patience": 0, "budget": None,
 }  # fmt: skip
 """The paper's choice (sections 9.1 and 9.6), by name `amri-paper`; the assessment is ours too."""
-DIFFERENT = 0.1
-"""Share of the requests with another access pattern than at the last selection that ends a stem's rest."""
-GROWN = 0.25
-"""Change of a stem's size since the last selection that ends its rest."""
 AHEAD = 4
 """Selections of each stem that the budget can save up for."""
-BUCKET_BYTES = 4
-"""Size: an entry of a directory."""
+BUCKET_BYTES = np.dtype(np.int32).itemsize
+"""An entry of a directory: the number of a row."""
 
 
 @dataclass
@@ -110,8 +108,8 @@ class Amri:
         self._version = 0
         self._events: list[Event] = []
         self._chosen: set[str] = set()
-        self._rows: dict[str, int] = {}
-        """Of each stem at its last selection."""
+        self._price: dict[str, float] = {}
+        """Of a request to each stem, at its last selection."""
         self._owed: list[str] = []
         """Stems that are due."""
         self._credit = 0.0
@@ -170,18 +168,21 @@ class Amri:
         assessed.reset()
         if not frequencies or known.rows < 2:
             return None
-        if self._rests(stem, known, frequencies):
+        workload, old = self._workload(stem, known, frequencies, requests), self.layouts[stem]
+        self._built[stem] = known.built
+        before = self._cost(old, workload, known)
+        if self._rests(stem, before):
             return None
         self.tunings += 1
-        self.latest[stem], self._rows[stem] = frequencies, known.rows
-        workload = self._workload(stem, known, frequencies, requests)
-        self._built[stem] = known.built
-        old, new = self.layouts[stem], self._selected(stem, workload, known)
-        before, after = self._cost(old, workload, known), self._cost(new, workload, known)
+        self.latest[stem] = frequencies
+        new = self._selected(stem, workload, known)
+        after = self._cost(new, workload, known)
         # Nobody chose the layout a stem begins with, so the first selection is adopted for any gain and moves all slices, as
         # after the paper's training.
         first = stem not in self._chosen
-        if new == old or (not first and after >= (1 - self.gain) * before):
+        adopted = new != old and (first or after < (1 - self.gain) * before)
+        self._price[stem] = after if adopted else before
+        if not adopted:
             return None
         self.layouts[stem] = new
         windows = known.rows / max(workload.arrivals, 1.0)
@@ -192,23 +193,15 @@ class Amri:
         self._tell(change, workload, known)
         return change
 
-    def _rests(self, stem: str, known: StemFacts, frequencies: Mapping[int, float]) -> bool:
-        """Whether the last selection is recent, and nothing has changed since."""
-        before = self._rows.get(stem, 0)
-        if (
-            self._rest[stem]
-            and abs(known.rows - before) < GROWN * before
-            and not self._differs(frequencies, self.latest[stem])
-        ):
+    def _rests(self, stem: str, cost: float) -> bool:
+        """Whether the last selection is recent, and a request costs about what it did then: requests and stored rows are
+        as they were."""
+        then = self._price.get(stem, 0.0)
+        if self._rest[stem] and abs(cost - then) < self.gain * then:
             self._rest[stem] -= 1
             return True
         self._rest[stem] = self.patience
         return False
-
-    @staticmethod
-    def _differs(now: Mapping[int, float], before: Mapping[int, float]) -> bool:
-        """Whether `DIFFERENT` or more of the requests have another access pattern than before."""
-        return sum(abs(now.get(m, 0.0) - before.get(m, 0.0)) for m in {*now, *before}) >= 2 * DIFFERENT
 
     def _workload(self, stem: str, known: StemFacts, frequencies: Mapping[int, float], requests: int) -> Workload:
         arrivals = max(known.built - self._built[stem], 1)
@@ -320,7 +313,7 @@ class Amri:
             "built": self._built,
             "rest": self._rest,
             "chosen": sorted(self._chosen),
-            "rows": self._rows,
+            "price": self._price,
             "owed": [self._owed, self._credit],
             "prices": self.prices.record(),
         }
@@ -335,7 +328,7 @@ class Amri:
         self._built = dict(record["built"])
         self._chosen = set(record["chosen"])
         self._rest = dict(record["rest"])
-        self._rows = dict(record["rows"])
+        self._price = dict(record["price"])
         owed, self._credit = record["owed"]
         self._owed = list(owed)
         # The prices of the first machine, so that a batch repeated elsewhere leads to the same decisions.

@@ -23,10 +23,7 @@ from thalweg.plan import Reason, Ruster
 from thalweg.plan.ruster import Also
 from thalweg.profile.prices import RECORDED, Prices
 from thalweg.profile.rates.given import Seen, Visited
-from thalweg.profile.rates.rates import Rates
-
-MEMORY = 2000
-"""Size: profiled rows after which a pass rate counts half. Shown, never decided by."""
+from thalweg.profile.rates.rates import MEMORY, Rates
 
 
 @dataclass

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isclose
 
 from thalweg.plan import Pipeline
 from thalweg.profile.rates.given import Visited, prefixes
 
 Believed = tuple[float, float]
 """Rows out and seconds, per row in."""
-ROUNDING = 1e-9
-"""Statistic: ranks that differ by less are equal but for the rounding of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def clearly_before(rank: float, present: float, alpha: float) -> bool:
     >>> clearly_before(-0.5, -0.4, 0.9), clearly_before(-0.5, -0.46, 0.9), clearly_before(1.0, 2.0, 0.9)
     (True, False, True)
     """
-    if abs(rank - present) <= ROUNDING * abs(present):
+    if isclose(rank, present):
         return False
     return rank < alpha * present if present > 0 else alpha * rank < present
 
@@ -93,7 +92,7 @@ class Ranking:
         """What comes next by rank; of equal ones, the one that comes first at present."""
         place = {op: k for k, op in enumerate(present)}
         least = min(r.rank for r in self.reaches(order))
-        tied = [r for r in self.reaches(order) if r.rank - least <= ROUNDING * abs(least)]
+        tied = [r for r in self.reaches(order) if isclose(r.rank, least)]
         return min(tied, key=lambda r: place[r.operators[-1]])
 
     def greedy(

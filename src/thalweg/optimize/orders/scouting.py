@@ -146,7 +146,9 @@ class Scouting:
     def looked(self, rows: int, *, paid: bool, found: bool, changed: bool) -> None:
         """Scouts came back. Did they bring an order (`found`) that repays them (`paid`), or a change?"""
         pace = self.pace
-        pace.waited, pace.usual, pace.spell = 0, None, 1
+        pace.waited, pace.spell = 0, 1
+        if found or changed:
+            pace.usual = None
         if pace.called:
             pace.leash = SURPRISE if paid else 2 * pace.leash
         if pace.called:  # a change that was not answered is looked at again in the next batch
@@ -175,10 +177,11 @@ class Scouting:
         pace.alarmed, pace.again = changed, False
         now = seconds / max(rows, 1)
         pace.filling, pace.now = pace.filling and now > SURPRISE * pace.now, now
-        if pace.usual is None or pace.filling:
-            pace.usual = now
-        elif now > SURPRISE * pace.usual:
+        surprised = pace.usual is not None and not pace.filling and now > SURPRISE * pace.usual
+        if surprised:  # even just after scouts looked: a few of them may not have shown it
             pace.every, pace.spell = 0, 1
+        if surprised or pace.usual is None or pace.filling or not pace.waited:
+            pace.usual = now
         promised, pace.promised = pace.promised, None
         return promised is not None and now > SURPRISE * promised
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from thalweg.profile.rates.given import ENOUGH
+
 Values = NDArray[np.float32]
 
 LONGEST = 32
 """Longest mean length of strings to use; longer ones are slow to hash and hardly repeat."""
 LARGEST = 0.5
 """Distinct share of a sample above which a string column counts as a large domain."""
-LEAF = 8
-"""Fewest rows of a kind that say something about all rows of that kind."""
 TREND = 0.9
 """Correlation with stream position above which a column rises or falls with the stream."""
 
@@ -76,7 +76,7 @@ class Attributes:
             self._large = [False] * len(self.names)
             self._words = [{} for _ in self.names]
         values = self.values(sample)
-        if len(values) < 2 * LEAF:  # too few to judge a column's order or domain
+        if len(values) < 2 * ENOUGH:  # too few to judge a column's order or domain
             return values
         self._looks += 1
         # Columns seldom change character, so we look at them ever more rarely.
@@ -170,7 +170,7 @@ def _is_large(array: pa.Array) -> bool:
     if not filled:
         return False
     mean = pc.mean(pc.utf8_length(array)).as_py()
-    return bool(mean > LONGEST or pc.count_distinct(array).as_py() > max(LARGEST * filled, 2 * LEAF))
+    return bool(mean > LONGEST or pc.count_distinct(array).as_py() > max(LARGEST * filled, 2 * ENOUGH))
 
 
 def _numbers(array: pa.Array) -> NDArray[np.float64]:

@@ -7,13 +7,13 @@ as logarithms, so one crowded key weighs little. It misses what only two attribu
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.profile.content.attributes import Values
-
-ERRORS = 5.0
-"""Standard errors above chance that count as a signal; high, because we try many attributes and operators."""
+from thalweg.profile.content.induce import CHANCE
 
 
 def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating], parts: int = 4) -> bool:
@@ -47,6 +47,17 @@ def tells(values: Values, usable: NDArray[np.bool_], rows: NDArray[np.floating],
         occupied += size > 0
         between += (inside.T @ made) ** 2 / np.maximum(size, 1.0)[:, None]
     share = between[:, alive] / whole[alive]
-    spare = np.maximum(occupied - 1, 0.0)
-    bound = (spare + ERRORS * np.sqrt(2 * np.maximum(spare, 1.0))) / (count - 1)
+    bound = by_chance(np.maximum(occupied - 1, 1.0), share.size) / (count - 1)
     return bool((share > bound[:, None]).any())
+
+
+def by_chance(freedom: NDArray[np.float64], tried: int) -> NDArray[np.float64]:
+    """What the greatest of `tried` chi-squared numbers exceeds with a probability of at most `CHANCE` (Wilson and
+    Hilferty's approximation).
+
+    >>> by_chance(np.array([1.0, 3.0]), 10).round(1).tolist()
+    [7.9, 12.9]
+    """
+    width = 2 / (9 * freedom)
+    bound: NDArray[np.float64] = freedom * (1 - width + NormalDist().inv_cdf(1 - CHANCE / tried) * np.sqrt(width)) ** 3
+    return bound

@@ -10,10 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-MOST = 20
-"""Bits reported, at most."""
+MOST = np.iinfo(np.int32).bits
+"""Bits reported: a directory of row numbers has no more."""
 FINE = 10
 """Bits measured, at most: a sample tells nothing about more."""
+SAMPLE = (1 << FINE) // 2
+"""Stored tuples to sample: enough for hundreds of pairs that agree in `FINE` bits by chance."""
 
 
 def mixed(keys: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -21,8 +21,8 @@ Visited = frozenset[int]
 Seen = tuple[Visited, int, int, float, float]
 """An observation: visited before, operator, rows in, rows out, seconds."""
 ENOUGH = 8
-"""Statistic: rows that an observation and its baseline need before a difference counts as a change. With fewer, one row
-with many matches looks like one."""
+"""Statistic: the fewest rows that say something about all rows of their kind. With fewer, one row with many matches
+looks like a change."""
 MEMORY = 256.0
 """Size: rows behind an average at most, about five rounds of scouts."""
 STALE = 64

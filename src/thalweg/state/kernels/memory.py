@@ -22,14 +22,19 @@ def _loads(bits: int) -> Any:
     return intrinsic(load)
 
 
-def _stores(context: Any, address: Any, value: Any) -> Any:
-    """Writes an integer to an address."""
+def _stores(bits: int) -> Any:
+    """Writes the lowest `bits` bits of an integer to an address."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
-        return context.get_dummy_value()
+    def store(context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind, value = ir.IntType(bits), arguments[1]
+            value = value if bits == 64 else builder.trunc(value, kind)
+            builder.store(value, builder.inttoptr(arguments[0], kind.as_pointer()))
+            return context.get_dummy_value()
 
-    return types.void(int64, int64), generate
+        return types.void(int64, int64), generate
+
+    return intrinsic(store)
 
 
 def _copies(context: Any, target: Any, source: Any) -> Any:
@@ -57,9 +62,8 @@ def _ask_for(context: Any, address: Any) -> Any:
     return types.void(int64), generate
 
 
-load64 = _loads(64)
-load32 = _loads(32)
-store64: Any = intrinsic(_stores)
+load64, load32, load16, load8 = (_loads(bits) for bits in (64, 32, 16, 8))
+store64, store32, store16, store8 = (_stores(bits) for bits in (64, 32, 16, 8))
 copy_two: Any = intrinsic(_copies)
 prefetch: Any = intrinsic(_ask_for)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import decimal
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
@@ -14,14 +12,21 @@ from thalweg.language.durations import UNITS
 from thalweg.language.scalar import types
 from thalweg.language.scalar.checked import Arithmetic, Divide
 from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
-from thalweg.language.scalar.compile.leaves import decimal_of, numeral
+from thalweg.language.scalar.compile.dates import moved
+from thalweg.language.scalar.compile.leaves import numeral, snug
+from thalweg.language.scalar.decimals import FixedArithmetic, arithmetic_type
 from thalweg.language.scalar.expression import Apply, Constant, Expression
 from thalweg.language.scalar.types import common, is_decimal, is_numeric, is_plain_time
 
+_NEGATED_DIGITS = 34
+"""Spark rounds a decimal to this many digits when it changes its sign."""
 _BITS = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 
 
 def _arithmetic(op: Any, to: Compiler, node: exp.Expr) -> Expression:
+    shifted = moved(op, to, node)
+    if shifted is not None:
+        return shifted
     a, b = to.value(node.this), to.value(node.expression)
     timed = _timed(to, op, node, a, b)
     if timed is not None:
@@ -40,26 +45,10 @@ def _decimal(a: Expression, b: Expression) -> bool:
 
 
 def _decimals(to: Compiler, op: Any, node: exp.Expr, a: Expression, b: Expression) -> Expression:
-    p, q = types.as_decimal(_snug(a)), types.as_decimal(_snug(b))
+    p, q = types.as_decimal(snug(a, b)), types.as_decimal(snug(b, a))
     if p is None or q is None:
         raise OnlySpark(node)
-    if op == "*":
-        result = types.decimal_type(p.precision + q.precision + 1, p.scale + q.scale)
-    else:
-        scale = max(p.scale, q.scale)
-        result = types.decimal_type(max(p.precision - p.scale, q.precision - q.scale) + scale + 1, scale)
-    if result is None:
-        raise OnlySpark(node)
-    if op != "*":
-        p = q = pa.decimal128(result.precision - 1, result.scale)
-    return Arithmetic(result, op, (to.cast(node, a, p), to.cast(node, b, q)))
-
-
-def _snug(found: Expression) -> pa.DataType:
-    """Beside a decimal, Spark gives a whole literal only as many digits as it has."""
-    if isinstance(found, Constant) and pt.is_integer(found.type) and found.value is not None:
-        return decimal_of(decimal.Decimal(found.value))
-    return found.type
+    return FixedArithmetic(arithmetic_type(op, p, q), op, to.cast(node, a, p), to.cast(node, b, q))
 
 
 def _timed(to: Compiler, op: Any, node: exp.Expr, a: Expression, b: Expression) -> Expression | None:
@@ -88,7 +77,9 @@ def _division(op: Any, to: Compiler, node: exp.Expr) -> Expression:
     a, b = to.number(node.this), to.number(node.expression)
     whole = pt.is_integer(a.type) and pt.is_integer(b.type)
     shared = {"/": types.DOUBLE, "div": types.INT64, "%": common(a.type, b.type)}[op]
-    if _decimal(a, b) or (op == "div" and not whole) or shared is None:
+    if _decimal(a, b) and op != "div":
+        return _decimals(to, op, node, a, b)
+    if (op == "div" and not whole) or shared is None:
         raise OnlySpark(node)
     return Divide(shared, op, to.cast(node, a, shared), to.cast(node, b, shared))
 
@@ -107,6 +98,8 @@ def _sign(op: Any, to: Compiler, node: exp.Expr) -> Expression:
     if op == "minus" and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return numeral(node, "-" + str(node.this.this))
     of = to.number(node.this)
+    if is_decimal(of.type) and of.type.precision > _NEGATED_DIGITS:
+        raise OnlySpark(node)
     return Arithmetic(of.type, op, (of,))
 
 

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from thalweg.language.scalar.checked import As, as_constant, holds_integers
+from thalweg.language.scalar.checked import As, as_constant
 from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
 from thalweg.language.scalar.expression import Constant, Expression
 from thalweg.language.scalar.types import decimal_type, is_decimal, is_numeric, is_plain_time
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
+_DOUBLE_DIGITS = 15
 _TYPES = {
     exp.DType.BOOLEAN: pa.bool_(), exp.DType.TINYINT: pa.int8(), exp.DType.SMALLINT: pa.int16(),
     exp.DType.INT: pa.int32(), exp.DType.BIGINT: pa.int64(), exp.DType.FLOAT: pa.float32(),
@@ -25,7 +26,7 @@ _TYPES = {
 
 
 def _cast(to: Compiler, node: exp.Cast) -> Expression:
-    target = _named_type(node.args["to"])
+    target = named_type(node.args["to"])
     if target is None or node.args.get("safe") or node.args.get("format") or node.args.get("default"):
         raise OnlySpark(node)
     of = to.value(node.this)
@@ -43,25 +44,27 @@ def _castable(of: Expression, target: pa.DataType) -> bool:
     if source == target or pt.is_null(source):
         return True
     if pt.is_integer(target):
-        return bool(pt.is_integer(source) or pt.is_boolean(source) or pt.is_floating(source))
-    if pt.is_floating(target):
+        # To anything narrower than bigint Spark goes through double, which is exact for so many digits only.
+        exact = is_decimal(source) and (pt.is_int64(target) or source.precision <= _DOUBLE_DIGITS)
+        return bool(exact or pt.is_integer(source) or pt.is_boolean(source) or pt.is_floating(source))
+    if pt.is_float64(target):
+        return is_numeric(source)
+    if pt.is_float32(target):
         exact = pt.is_integer(source) or pt.is_floating(source)
         return bool(exact or (isinstance(of, Constant) and is_numeric(source)))
     if pt.is_boolean(target):
-        return bool(pt.is_integer(source))
-    if is_decimal(target) and pt.is_integer(source):
-        return holds_integers(target, source)
+        return bool(pt.is_integer(source) or is_decimal(source))
     if is_decimal(target):
-        return bool(is_decimal(source) and target.scale >= source.scale
-                    and target.precision - target.scale >= source.precision - source.scale)  # fmt: skip
+        return bool(pt.is_integer(source) or pt.is_boolean(source) or is_decimal(source))
     if pt.is_string(target):
-        return bool(pt.is_integer(source) or pt.is_boolean(source))
+        return bool(pt.is_integer(source) or pt.is_boolean(source) or is_decimal(source))
     if is_plain_time(target):
         return bool(pt.is_date(source))
     return bool(pt.is_date(target) and is_plain_time(source))
 
 
-def _named_type(to: exp.DataType) -> pa.DataType | None:
+def named_type(to: exp.DataType) -> pa.DataType | None:
+    """The type that a CAST names, if it is one of those that the engine has."""
     if to.this != exp.DType.DECIMAL:
         return None if to.expressions else _TYPES.get(to.this)
     try:

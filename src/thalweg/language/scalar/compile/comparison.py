@@ -9,9 +9,10 @@ from sqlglot import exp
 
 from thalweg.language.scalar.compile.casts import dated
 from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
+from thalweg.language.scalar.compile.leaves import snug
 from thalweg.language.scalar.expression import Apply, Constant, Expression
 from thalweg.language.scalar.logic import connected
-from thalweg.language.scalar.types import BOOL, common, comparable, family, is_decimal, only_spark
+from thalweg.language.scalar.types import BOOL, comparable, family, is_decimal, only_spark, unified
 
 _PREDICATES = (exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
 
@@ -34,7 +35,7 @@ def pair(to: Compiler, node: exp.Expr, left: exp.Expr, right: exp.Expr) -> tuple
                 f"left is {a.type}, right is {b.type}: CAST one of them",
             )  # fmt: skip
         raise OnlySpark(node)
-    shared = common(a.type, b.type)
+    shared = unified(snug(a, b), snug(b, a))
     if shared is None or only_spark(shared):
         raise OnlySpark(node)
     return to.cast(left, a, shared), to.cast(right, b, shared)

@@ -18,8 +18,8 @@ from thalweg.errors import QueryError
 from thalweg.language.functions import Signature
 from thalweg.language.query import Column
 from thalweg.language.scalar.checked import As, as_constant
-from thalweg.language.scalar.expression import Apply, Call, Constant, Expression
-from thalweg.language.scalar.types import BOOL, common, family, is_decimal, is_numeric, only_spark
+from thalweg.language.scalar.expression import Apply, Call, Constant, Expression, Field, Member
+from thalweg.language.scalar.types import BOOL, family, is_decimal, is_numeric, logical, only_spark, unified
 
 Rules: TypeAlias = "Mapping[type[exp.Expr], Callable[[Compiler, Any], Expression]]"
 
@@ -48,9 +48,11 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Names:
-    """Everything a condition may mention. Columns are found by the identity of their node."""
+    """Everything an expression may mention."""
 
     columns: Mapping[int, Resolved]
+    """By the identity of a node: its column. A node that is computed elsewhere (an aggregate, a grouped expression, a
+    scalar subquery) may stand here too and is then read as that column, not compiled."""
     functions: Mapping[str, tuple[str, Signature]]
     error: Callable[[exp.Expr, str, str | None], QueryError]
     key: Callable[[Column], Any]
@@ -66,6 +68,8 @@ class Compiler:
 
     def value(self, node: exp.Expr, wanted: pa.DataType | None = None) -> Expression:
         """The node's expression; `wanted` is the type of a function's result that declares none."""
+        if id(node) in self.names.columns:
+            return self.column(self.names.columns[id(node)])
         if isinstance(node, exp.Paren):
             return self.value(node.this, wanted)
         if isinstance(node, exp.Anonymous) and self.calls(node):
@@ -75,6 +79,13 @@ class Compiler:
             raise OnlySpark(node)
         found = rule(self, node)
         return Apply(BOOL, "not", (found,)) if node.args.get("negate") else found
+
+    def column(self, resolved: Resolved) -> Expression:
+        found: Expression = Field(logical(resolved.type), self.names.key(resolved.column))
+        for name in resolved.fields:
+            index = found.type.get_field_index(name)
+            found = Member(logical(found.type.field(index).type), found, index)
+        return found
 
     def condition(self, node: exp.Expr) -> Expression:
         found = self.value(node, BOOL)
@@ -99,13 +110,13 @@ class Compiler:
         return found
 
     def cast(self, node: exp.Expr, found: Expression, target: pa.DataType) -> Expression:
-        """To a common type. Only constant decimals become floating point."""
+        """To a common type."""
         if found.type == target:
             return found
         constant = as_constant(found, target)
         if constant is not None:
             return constant
-        if is_decimal(found.type) and not is_decimal(target):
+        if is_decimal(found.type) and not (is_decimal(target) or pt.is_float64(target)):
             raise OnlySpark(node)
         return As(target, found)
 
@@ -113,14 +124,14 @@ class Compiler:
         """Values in their common type."""
         shared: pa.DataType | None = pa.null()
         for value in values:
-            shared = common(shared, value.type) if shared is not None else None
+            shared = unified(shared, value.type) if shared is not None else None
         if shared is None or only_spark(shared) or pt.is_null(shared):
             raise OnlySpark(node)
         return [self.cast(node, v, shared) for v in values]
 
     def inputs(self, node: exp.Expr) -> set[str]:
         known = self.names.columns
-        return {known[id(c)].column.input for c in node.find_all(exp.Column) if id(c) in known}
+        return {known[id(n)].column.input for n in node.walk() if id(n) in known}
 
     def calls(self, node: exp.Expr) -> bool:
         """Whether a node is a call of a user's function."""

@@ -1,25 +1,17 @@
-"""Columns and literals. A literal has the type that Spark gives it."""
+"""Literals and intervals. A literal has the type that Spark gives it."""
 
 from __future__ import annotations
 
 import decimal
 
 import pyarrow as pa
+import pyarrow.types as pt
 from sqlglot import exp
 
 from thalweg.language.durations import unit
 from thalweg.language.scalar.compile.compiler import Compiler, OnlySpark, Rules
-from thalweg.language.scalar.expression import Constant, Expression, Field, Member
-from thalweg.language.scalar.types import BOOL, DOUBLE, INT32, INT64, MICROSECONDS, TEXT, decimal_type, logical
-
-
-def _column(to: Compiler, node: exp.Column) -> Expression:
-    resolved = to.names.columns[id(node)]
-    found: Expression = Field(logical(resolved.type), to.names.key(resolved.column))
-    for name in resolved.fields:
-        index = found.type.get_field_index(name)
-        found = Member(logical(found.type.field(index).type), found, index)
-    return found
+from thalweg.language.scalar.expression import Constant, Expression
+from thalweg.language.scalar.types import BOOL, DOUBLE, INT32, INT64, MICROSECONDS, TEXT, decimal_type, is_decimal
 
 
 def _literal(to: Compiler, node: exp.Literal) -> Expression:
@@ -51,6 +43,18 @@ def decimal_of(value: decimal.Decimal) -> pa.Decimal128Type | None:
     return decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
 
 
+def snug(found: Expression, beside: Expression) -> pa.DataType:
+    """Beside a decimal, Spark gives a whole literal only as many digits as it has."""
+    if (
+        isinstance(found, Constant)
+        and found.value is not None
+        and pt.is_integer(found.type)
+        and is_decimal(beside.type)
+    ):
+        return decimal_of(decimal.Decimal(found.value)) or found.type
+    return found.type
+
+
 def _interval(to: Compiler, node: exp.Interval) -> Expression:
     amount, name = node.this, node.args.get("unit")
     negative = isinstance(amount, exp.Neg)
@@ -69,7 +73,6 @@ def _interval(to: Compiler, node: exp.Interval) -> Expression:
 
 
 RULES: Rules = {
-    exp.Column: _column,
     exp.Literal: _literal,
     exp.RawString: lambda to, node: Constant(TEXT, str(node.this)),
     exp.Boolean: lambda to, node: Constant(BOOL, bool(node.this)),

@@ -1,0 +1,1 @@
+"""Where caches of partial results pay, in time."""

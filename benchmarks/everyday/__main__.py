@@ -1,0 +1,94 @@
+"""`python -m benchmarks.everyday [--rows N] [--batches N] [--rounds N]`: contenders take turns, each drains all batches."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import statistics
+import time
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import pyspark
+import typer
+
+import thalweg as tw
+from benchmarks.everyday import contenders as c
+
+HERE = Path(__file__).parent
+HOME = Path("out/benchmarks/everyday").absolute()
+
+
+def main(
+    rows: Annotated[str, typer.Option(help="Rows a batch, several with commas.")] = "3000,50000,400000",
+    batches: Annotated[int, typer.Option(help="Batches of a drain.")] = 16,
+    rounds: Annotated[int, typer.Option(help="Drains of each contender.")] = 3,
+    only: Annotated[str, typer.Option(help="Only contenders whose name contains one of these, with commas.")] = "",
+) -> None:
+    spark = tw.session(
+        "benchmarks.everyday", spark_master="local[2]", spark_sql_shuffle_partitions=c.CELLS,
+        spark_sql_streaming_noDataMicroBatches_enabled="false", spark_sql_streaming_numRecentProgressUpdates=1000,
+    )  # fmt: skip
+    began, sections = os.getloadavg()[0], []
+    for size in map(int, rows.split(",")):
+        c.write(HOME / "in", size, batches)
+        made = c.contenders(spark, HOME / "in", HOME)
+        chosen = [n for n in made if not only or any(o.strip() in n for o in only.split(","))]
+        triggers: dict[str, list[list[float]]] = {n: [] for n in chosen}
+        answers: dict[str, tuple[int, int]] = {}
+        for turn in range(rounds):
+            for k in range(len(chosen)):
+                name = chosen[(k + turn) % len(chosen)]
+                took, answer = drain(spark, made[name])
+                triggers[name].append(took)
+                if name != c.FLOOR and answers.setdefault("all", answer) != answer:
+                    raise SystemExit(f"{name} found {answer}, the others {answers['all']}")
+                typer.echo(f"{size:,} rows, round {turn + 1}: {name} {statistics.median(took) * 1000:.0f} ms a batch")
+        sections.append(section(size, triggers, answers.get("all")))
+    spark.stop()
+    text = (
+        f"# Everyday queries\n\nMade by `python -m benchmarks.everyday --rows {rows} --batches {batches} --rounds {rounds}"
+        + (f' --only "{only}"' if only else "")
+        + f"` on {date.today()}; {os.cpu_count()} cores, {platform.machine()}, Spark {pyspark.__version__}; load average "
+        f"{began:.1f} to {os.getloadavg()[0]:.1f} while it ran, so only the ratios mean something. Impressions and clicks: "
+        "two streams of files, one file each a batch, joined within ten minutes, into Parquet. Times of a trigger without "
+        "the first quarter of the batches; ratios are formed batch by batch within a round. All answers were equal.\n\n"
+    )
+    (HERE / "results.md").write_text(text + "\n".join(sections))
+    typer.echo(text + "\n".join(sections))
+
+
+def drain(spark: pyspark.sql.SparkSession, make: object) -> tuple[list[float], tuple[int, int]]:
+    """Seconds of each trigger, and the answer: number of results and the sum of their ids."""
+    for folder in ("out", "check", "state"):
+        shutil.rmtree(HOME / folder, ignore_errors=True)
+    df = make()  # type: ignore[operator]
+    writer = df.writeStream.format("parquet").option("checkpointLocation", str(HOME / "check"))
+    query = writer.trigger(availableNow=True).start(str(HOME / "out"))
+    query.awaitTermination()
+    took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if "addBatch" in p["durationMs"]]
+    time.sleep(0.2)
+    found = spark.read.parquet(str(HOME / "out")).selectExpr("count(*) AS n", "sum(id) AS s").collect()[0]
+    return took, (found.n, found.s)
+
+
+def section(size: int, triggers: dict[str, list[list[float]]], answer: tuple[int, int] | None) -> str:
+    base = triggers.get(c.FLOOR)
+    lines = [f"## {size:,} rows a batch\n", "| | ms a batch, quartiles | x floor, quartiles |", "|---|---:|---:|"]
+    for name, drains in triggers.items():
+        steady = [t for d in drains for t in d[len(d) // 4 :]]
+        ratios = [
+            t / f for d, b in zip(drains, base or drains, strict=True)
+            for t, f in zip(d[len(d) // 4 :], b[len(b) // 4 :], strict=False)
+        ]  # fmt: skip
+        ms, x = (statistics.quantiles(v, n=4) for v in (steady, ratios))
+        shown = " / ".join(f"{q * 1000:.0f}" for q in ms)
+        lines.append(f"| {name} | {shown} | {' / '.join(f'{q:.2f}' for q in x) if base else ''} |")
+    found = f"{answer[0]:,} results a drain." if answer else ""
+    return "\n".join([*lines, "", found, ""])
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,417 @@
+"""`auto`: A-Caching (thesis 5.5.5). Watches candidates, uses those that pay, drops one at once when it costs more.
+
+A candidate is Profiled (watched, not used), Used, or Unused. All begin Profiled, unless not even a cache that never
+misses would pay. Once every statistic has its observations, selection chooses; after an interval the others are watched
+again. Orders come first: a change of an input's order makes its candidates anew. Where nothing changed by more than a
+fifth, nothing is selected again, and the interval doubles. Beyond the thesis: caches whose changes no route computes are
+candidates too, at the price of computing them; the price of a visit counts; time is counted in rows of the query.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from thalweg.contract.visits import Journey, Visits
+from thalweg.optimize.caches.candidates import Candidate, Orders, candidates, is_closed
+from thalweg.optimize.caches.costs import Estimate, probe_price, update_price
+from thalweg.optimize.caches.select import Choice, select
+from thalweg.optimize.caches.tuner import Proposals
+from thalweg.plan import Reason
+from thalweg.plan.cached import Cached, Placed
+from thalweg.plan.graph import JoinGraph
+from thalweg.profile.prices import RECORDED, Prices
+from thalweg.profile.rates.flows import WINDOW, Flows
+
+State = Literal["used", "profiled", "unused"]
+INTERVAL = 10_000
+"""Rows of the query between two re-optimizations (5.8.5)."""
+GATE = 0.2
+"""Selection runs again if a benefit or a cost moved by more (5.5.5)."""
+LONGEST = 64
+"""Intervals that a quiet tuner waits, at most."""
+TOLD = 0.25
+"""Price of telling a cache what a batch changed, as a share of sending the batch: one call of four or so."""
+NEVER = 1 << 62
+BEAT = 8
+"""Batches of an input of which one is read while nothing is due."""
+LOOK = 50
+"""Seconds at stems for each second of looking around: a look, at the price of weighing layouts for each candidate, comes
+when as many have passed; with what is heard in between that keeps it below a few per cent."""
+QUOTA = 6
+"""Candidates that are watched at once (5.7: m)."""
+MOST = 24
+"""Candidates that selection weighs."""
+SMALL = 0.1
+"""Selection does not wait for candidates whose inputs bring less than this share of all rows."""
+MARGIN = 0.1
+"""A cache comes into force if it saves this share of all seconds at stems; less drowns in what is not modelled."""
+
+
+@dataclass
+class Standing:
+    """A candidate and what is known of it."""
+
+    candidate: Candidate
+    closed: bool
+    """Whether it satisfies the prefix invariant."""
+    state: State = "profiled"
+    misses: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    """The last observations: rows, and how many of them missed."""
+    estimate: Estimate | None = None
+    why: Reason = field(default_factory=lambda: Reason("being watched"))
+
+    @property
+    def miss(self) -> float:
+        rows = sum(r for r, _ in self.misses)
+        return min(sum(m for _, m in self.misses) / rows, 1.0) if rows else 1.0
+
+
+class AdaptiveCaches(Proposals):
+    """See the module's head."""
+
+    name = "auto"
+
+    def __init__(self, prices: Prices = RECORDED, interval: int = INTERVAL, *, force: bool = False) -> None:
+        super().__init__()
+        self.prices, self.interval, self.force = prices, interval, force
+        self.standing: dict[Placed, Standing] = {}
+        self.selections = 0
+        self._orders: dict[int, tuple[int, ...]] = {}
+        self._due = 0
+        """Rows at which the next step is due."""
+        self._patience = 1
+        self._watched: set[Placed] = set()
+        self._looking = False
+        """Whether candidates to watch were chosen since the last step."""
+        self._selected: dict[Placed, tuple[float, float]] = {}
+        """Benefits and costs at the last selection."""
+
+    def begin(self, graph: JoinGraph) -> None:
+        super().begin(graph)
+        self.flows = Flows(len(graph))
+        self._beats = [0] * len(graph)
+
+    # What is heard
+
+    def orders(self, orders: Orders) -> None:
+        """Orders in force. Candidates that hold under the new ones stay as they are."""
+        assert self.graph is not None
+        changed = {i for i, o in orders.items() if self._orders.get(i) != tuple(o)}
+        for i in changed:
+            self.flows.forget(i)
+        self._orders = {i: tuple(o) for i, o in orders.items()}
+        found = every(self._orders, self.graph)
+        before, self.standing = self.standing, {}
+        for c in found:
+            old = before.get(c.placed)
+            kept = old is not None and old.candidate == c and c.placed.input not in changed
+            self.standing[c.placed] = (
+                old if kept and old is not None else Standing(c, is_closed(self._orders, c.inputs))
+            )
+            self.standing[c.placed].closed = is_closed(self._orders, c.inputs)
+        for placed, old in before.items():
+            if old.state == "used" and self.standing.get(placed) is not old:
+                self._say(placed, Reason("the order of its rows changed"))
+        self._due, self._patience, self._selected = self.tuples if self.standing else NEVER, 1, {}
+        self._looking, self._watched = False, set()
+        self._place()
+
+    def heard(self, i: int, visits: Visits) -> None:
+        """What a batch of an input met. While nothing is due, only some are read."""
+        self.tuples += visits.rows
+        self.flows.arrived(i, visits.rows)
+        self._beats[i] += 1
+        self.listening = self.tuples >= self._due or (bool(self._wanted) and self._beats[i] % BEAT == 0)
+        if self.listening:
+            for journey in visits.journeys:
+                self._hear(i, journey)
+
+    def _hear(self, i: int, journey: Journey) -> None:
+        assert self.graph is not None
+        order, first = self._orders.get(i, ()), len(journey.ruster.route) - len(self.graph) + 1
+        others = [j for j in range(len(self.graph)) if j != i]
+        came = tuple(others[op - first] for op in journey.ruster.route if op >= first)
+        if came != order or not journey.rows or len(journey.ruster.routes) > 1:
+            return
+        covered = set[int]() if journey.ruster.purpose == "profile" else self._covered(i)
+        met = {others[v.operator - first]: v for v in journey.visits if v.operator >= first}
+        for place, j in enumerate(order):
+            if place in covered:
+                continue
+            v = met.get(j)
+            if v is None:
+                self.flows.observe(i, place, journey.rows, 0, 0, 0.0)
+                continue
+            p = self.prices
+            seconds = v.rows_in * p.request + v.hashes * p.hash + v.buckets * p.bucket
+            seconds += (v.work - v.buckets) * p.candidate
+            self.flows.observe(i, place, journey.rows, v.rows_in, v.rows_out, seconds, v.judging)
+
+    def _covered(self, i: int) -> set[int]:
+        used = [s.candidate for s in self.standing.values() if s.state == "used" and s.candidate.placed.input == i]
+        return {k for c in used for k in range(c.first, c.last + 1)}
+
+    def missed(self, placed: Placed, rows: int, misses: float) -> None:
+        """Of some rows that came to a cache, used or watched, how many missed."""
+        standing = self.standing.get(placed)
+        if standing is not None and rows:
+            standing.misses.append((rows, misses))
+
+    @property
+    def watched(self) -> set[Placed]:
+        """The candidates whose keys are to be counted."""
+        return self._watched
+
+    def _watch(self) -> set[Placed]:
+        """Those that would save most if they never missed, at most `QUOTA`: counting keys costs, too."""
+        plain = self._plain()
+        whole = sum(plain.values())
+        worth = {i for i in self._orders if sum(s for (j, _), s in plain.items() if i == j) >= MARGIN * whole}
+        hopes = list[tuple[float, int, Placed]]()
+        for k, (p, s) in enumerate(self.standing.items()):
+            if s.state == "profiled" and p.input in worth and self._known(s):
+                hope = self._hope(s)
+                if hope > (0.0 if self.force else MARGIN * whole):
+                    hopes.append((-hope, k, p))
+        self._watched = {p for _, _, p in sorted(hopes)[:QUOTA]}
+        return self._watched
+
+    # What is decided
+
+    def decide(self) -> None:
+        """Called between batches."""
+        self.tick()
+        for placed, s in self.standing.items():
+            if s.state == "used" and len(s.misses) == WINDOW:
+                s.estimate = self._estimate(s)
+                if s.estimate is not None and self._group_net(s) < 0 and not self.force:
+                    s.state = "unused"
+                    self._say(placed, _reason("it costs more than it saves", s.estimate))
+                    self._place()
+        if self.tuples < self._due or not self.tuples:
+            return
+        main = [i for i in self._orders if self.flows.rate(i) >= SMALL]
+        if any(self.flows.known(i, k) < WINDOW for i in main for k in range(len(self._orders[i]))):
+            return
+        if not self._looking:
+            self._looking = True
+            self._watch()
+        if all(len(self.standing[p].misses) >= WINDOW for p in self._watched if p.input in main):
+            self._reoptimize()
+
+    def _group_net(self, standing: Standing) -> float:
+        """Net benefit of a store: benefits of all its uses, its cost once."""
+        cached = standing.candidate.placed.cached
+        used = [s.estimate for s in self.standing.values()
+                if s.state == "used" and s.candidate.placed.cached == cached and s.estimate is not None]  # fmt: skip
+        assert standing.estimate is not None
+        return sum(e.benefit for e in used) - standing.estimate.cost
+
+    def _reoptimize(self) -> None:
+        for p, s in self.standing.items():
+            if (p in self._watched or s.state == "used") and self._known(s) and s.misses:
+                s.estimate = self._estimate(s)
+        now = {p: (s.estimate.benefit, s.estimate.cost) for p, s in self.standing.items() if s.estimate is not None}
+        if self._moved(now):
+            self._select()
+            self._selected = now
+            self._patience = 1
+        else:
+            self._patience = min(2 * self._patience, LONGEST)
+        for s in self.standing.values():
+            if s.state == "profiled":
+                s.state = "unused"
+        self._watched, self._looking = set(), False
+        spared = LOOK * (1 + len(self.standing)) * self.prices.select / max(sum(self._plain().values()), 1e-12)
+        self._due = self.tuples + max(self._patience * self.interval, int(spared))
+
+    def _moved(self, now: Mapping[Placed, tuple[float, float]]) -> bool:
+        """Whether a benefit or a cost has changed by more than the gate, of what all stems take."""
+        scale = sum(self._plain().values())
+        for p, pair in now.items():
+            old = self._selected.get(p)
+            if old is None or any(
+                abs(a - b) > GATE * max(abs(b), MARGIN * scale) for a, b in zip(pair, old, strict=True)
+            ):
+                return True
+        return False
+
+    def _select(self) -> None:
+        self.selections += 1
+        plain = self._plain()
+        hopeful = [s for s in self.standing.values() if s.estimate is not None and s.estimate.benefit > 0]
+        known = sorted(hopeful, key=lambda s: -s.estimate.net if s.estimate is not None else 0.0)[:MOST]
+        choices = [Choice(s.candidate, s.estimate.proc, s.estimate.cost) for s in known if s.estimate is not None]
+        chosen = {c.candidate.placed for c in select(choices, plain)}
+        if not self.force:
+            whole = sum(plain.values())
+            gain = {p: e.net for p in chosen if (e := self.standing[p].estimate) is not None}
+            chosen = {p for p in chosen if gain.get(p, 0.0) > MARGIN * whole}
+        for p, s in self.standing.items():
+            if s.estimate is None:
+                continue
+            before, s.state = s.state, "used" if p in chosen else "unused"
+            if p in chosen:
+                self._say(p, _reason("it saves more than it costs", s.estimate), s.estimate)
+            elif before == "used":
+                self._say(p, _reason("others save more", s.estimate), s.estimate)
+            else:
+                s.why = _reason("it does not pay", s.estimate)
+            if before != s.state:
+                s.misses.clear()
+        self._place()
+
+    def tick(self) -> None:
+        """Watch the unused again when the interval is over (5.5.5 b: a used cache hides the keys of those inside it, so
+        it rests meanwhile)."""
+        if self.tuples < self._due or self._looking or any(s.state == "profiled" for s in self.standing.values()):
+            return
+        for s in self.standing.values():
+            if s.state == "unused":
+                s.state = "profiled"
+                s.misses.clear()
+        used = [s for s in self.standing.values() if s.state == "used"]
+        for s in used:
+            inner = [o for o in self.standing.values() if s.candidate.contains(o.candidate) and o.state == "profiled"]
+            assert s.estimate is not None
+            if any(self._hope(o) > s.estimate.net for o in inner):
+                s.state = "profiled"
+                s.misses.clear()
+                self._say(s.candidate.placed, Reason("watched again, with what is inside it"))
+        self._place()
+
+    def _place(self) -> None:
+        self.want([p for p, s in self.standing.items() if s.state == "used"])
+
+    def _say(self, placed: Placed, why: Reason, estimate: Estimate | None = None) -> None:
+        assert self.graph is not None
+        name = placed.named(self.graph.aliases)
+        self._whys[name] = why
+        if estimate is not None:
+            self._costs[name] = (estimate.segment, estimate.proc + estimate.cost)
+        if placed in self.standing:
+            self.standing[placed].why = why
+
+    # What is estimated
+
+    def _plain(self) -> dict[tuple[int, int], float]:
+        return {(i, k): self.flows.seconds(i, k) + self.flows.judging(i, k) for i, o in self._orders.items()
+                for k in range(len(o))}  # fmt: skip
+
+    def _known(self, s: Standing) -> bool:
+        c = s.candidate
+        return all(self.flows.known(c.placed.input, k) >= WINDOW for k in range(c.first, c.last + 1))
+
+    def _hope(self, s: Standing) -> float:
+        """What it would save if it never missed."""
+        return self._estimate(s, miss=0.0).net
+
+    def _estimate(self, s: Standing, miss: float | None = None) -> Estimate:
+        assert self.graph is not None
+        c, flows, prices = s.candidate, self.flows, self.prices
+        i, cached = c.placed.input, c.placed.cached
+        places = range(c.first, c.last + 1)
+        before = frozenset([i, *self._orders[i][: c.first]])
+        rows, out = flows.rows(i, c.first), flows.out(i, c.last)
+        judged = bool(cached.judges) or not self.graph.between(before, c.inputs)
+        segment = sum(flows.seconds(i, k) + (flows.judging(i, k) if judged else 0.0) for k in places)
+        keys = len(cached.keys) + 2 * len(cached.judges)
+        each = out / rows if rows else 0.0
+        probe, update = probe_price(prices, keys, each), update_price(prices, keys)
+        miss = s.miss if miss is None else miss
+        visits = flows.batches(i) * prices.visit * (1 + 2 * min(miss * 100, 1.0))
+        entries = max(sum(m for _, m in s.misses), 1.0)
+        changes, apart = self._changes(s, entries, segment / rows if rows else 0.0)
+        width = 8 * (2 + len(c.inputs) + keys)
+        size = entries * (4 * 8 * (3 + keys) + each * width)
+        return Estimate(c, rows, segment, out, miss, probe, update, changes, visits, apart, size)
+
+    def _changes(self, s: Standing, entries: float, each: float) -> tuple[float, float]:
+        """Combinations that change a cache, and seconds to compute them where no route does."""
+        c, flows, changes, apart = s.candidate, self.flows, 0.0, 0.0
+        for j in c.inputs & set(self._orders):
+            apart += flows.batches(j) * TOLD * self.prices.send
+            if c.placed.cached.judges:
+                apart += flows.batches(j) * entries * each  # it is emptied by every batch
+            elif s.closed:
+                changes += flows.out(j, len(c.inputs) - 2) if len(c.inputs) > 1 else flows.rate(j)
+            else:
+                order = self._orders[j]
+                changes += flows.rate(j)
+                for k, other in enumerate(order):
+                    if other in c.inputs and flows.rows(j, k):
+                        apart += flows.rate(j) * flows.seconds(j, k) / flows.rows(j, k)
+                apart += flows.batches(j) * self.prices.send
+        return changes, apart
+
+    # As values
+
+    def views(self) -> list[Standing]:
+        return list(self.standing.values())
+
+    def priorities(self) -> dict[Cached, float]:
+        """Net benefit per byte of each store in use."""
+        found: dict[Cached, float] = {}
+        for s in self.standing.values():
+            if s.state == "used" and s.estimate is not None:
+                cached = s.candidate.placed.cached
+                found[cached] = max(found.get(cached, float("-inf")), s.estimate.priority)
+        return found
+
+    def snapshot(self) -> dict[str, Any]:
+        entries = [[_number(p), s.state, [list(m) for m in s.misses]] for p, s in self.standing.items()]
+        selected = [[_number(p), list(pair)] for p, pair in self._selected.items()]
+        return {
+            **super().snapshot(), "standing": entries, "flows": self.flows.snapshot(), "due": self._due,
+            "patience": self._patience, "selected": selected, "selections": self.selections,
+            "orders": [[i, list(o)] for i, o in self._orders.items()],
+        }  # fmt: skip
+
+    def restore(self, record: dict[str, Any]) -> None:
+        assert self.graph is not None
+        super().restore(record)
+        self._orders = {i: tuple(o) for i, o in record["orders"]}
+        found = {_key(_number(c.placed)): c for c in every(self._orders, self.graph)}
+        self.standing = {}
+        for number, state, misses in record["standing"]:
+            c = found[_key(number)]
+            s = self.standing[c.placed] = Standing(c, is_closed(self._orders, c.inputs), state)
+            s.misses.extend((r, m) for r, m in misses)
+        self.flows.restore(record["flows"])
+        self._due, self._patience, self.selections = record["due"], record["patience"], record["selections"]
+        self._selected = {found[_key(n)].placed: (pair[0], pair[1]) for n, pair in record["selected"]}
+        self._place()
+
+
+def every(orders: Orders, graph: JoinGraph) -> list[Candidate]:
+    """Prefix caches first, then those of other segments, whose changes are computed apart."""
+    found = candidates(orders, graph)
+    known = {(c.placed.input, c.first, c.last) for c in found}
+    for i, order in sorted(orders.items()):
+        for first in range(len(order)):
+            before = frozenset([i, *order[:first]])
+            for last in range(first + 1, len(order)):
+                inputs = frozenset(order[first : last + 1])
+                keys = graph.keys(before, inputs)
+                if (i, first, last) not in known and keys and inputs <= graph.stored:
+                    found.append(Candidate(Placed(i, Cached(inputs, keys)), first, last))
+    return found
+
+
+def _reason(sentence: str, e: Estimate) -> Reason:
+    return Reason.of(
+        sentence + ": {saved:.3g} s a row saved, {cost:.3g} s to keep up, {miss:.0%} of the rows miss",
+        saved=e.benefit, cost=e.cost, miss=e.miss,
+    )  # fmt: skip
+
+
+def _number(placed: Placed) -> list[Any]:
+    c = placed.cached
+    return [placed.input, sorted(c.inputs), list(c.keys), list(c.judges)]
+
+
+def _key(number: Sequence[Any]) -> tuple[Any, ...]:
+    return number[0], *(tuple(n) for n in number[1:])

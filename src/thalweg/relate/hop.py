@@ -1,0 +1,89 @@
+"""Hop: `window(result_time, size, slide)`. A result enters once for each time window around it, when that window closes.
+
+Windows are [start, start + size), with starts at multiples of the slide. Nothing leaves, so what is grouped by a window
+is final at once and need not be kept: `settled` names the columns that say so. Results wait here for their windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.contract.relation import Changes
+from thalweg.language import algebra
+from thalweg.language.scalar.expression import Field, Member
+from thalweg.relate.instants import Ticks, in_ticks, timestamps
+from thalweg.relate.rows.agenda import Agenda
+from thalweg.relate.rows.netting import taken
+from thalweg.state.slice import ALWAYS
+
+
+class Hop:
+    def __init__(self, node: algebra.Hop, ticks: Ticks = "us", per: int = 1) -> None:
+        self.schema = node.schema
+        self._ticks, self._per = ticks, per
+        self._name, self._size, self._slide = node.name, in_ticks(node.size, ticks), in_ticks(node.slide, ticks)
+        self._agenda = Agenda(node.schema)
+
+    def step(self, inputs: Sequence[Changes], frontier: int) -> Changes:
+        (given,) = inputs
+        self._wait(given)
+        rows, time, sign = self._agenda.due(frontier)
+        changes = Changes(self._agenda.rows.rows(rows), sign, time)
+        self._agenda.drop(rows)
+        return changes
+
+    def _wait(self, given: Changes) -> None:
+        entering = np.flatnonzero((given.sign > 0) & (given.time != ALWAYS))
+        time = given.time[entering]
+        first = time // self._slide * self._slide
+        steps = np.arange(-(-self._size // self._slide) - 1, -1, -1)
+        start = first[:, None] - steps * self._slide
+        inside = start + self._size > time[:, None]
+        start, row = start[inside], np.repeat(entering, inside.sum(axis=1))
+        rows = taken(given.rows, row)
+        columns = [self._windows(start, f.type) if f.name == self._name else rows[f.name] for f in self.schema]
+        numbers = self._agenda.rows.encode_columns(columns, len(row))
+        self._agenda.add(numbers, start + self._size, given.sign[row])
+
+    def _windows(self, start: np.ndarray, dtype: pa.DataType) -> pa.Array:
+        bounds = [
+            timestamps(t, self._ticks, f.type, self._per)
+            for t, f in zip((start, start + self._size), dtype, strict=True)
+        ]
+        return pa.StructArray.from_arrays(bounds, fields=list(dtype))
+
+    def size(self) -> int:
+        return len(self._agenda)
+
+    @property
+    def nbytes(self) -> int:
+        return self._agenda.nbytes
+
+    def snapshot(self) -> dict[str, bytes]:
+        return self._agenda.snapshot()
+
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        self._agenda.restore(parts)
+
+
+def settled(node: algebra.Node) -> set[str]:
+    """Columns of which each value enters at one instant only, and never leaves."""
+    match node:
+        case algebra.Hop():
+            return {node.name}
+        case algebra.Keep():
+            return settled(node.child)
+        case algebra.Project():
+            known = settled(node.child)
+            return {name for name, e in node.columns.items() if _names(e, known)}
+    return set()
+
+
+def _names(expression: object, known: set[str]) -> bool:
+    """Whether an expression is such a column, or the start or end of such a window."""
+    if isinstance(expression, Member):
+        return isinstance(expression.of, Field) and expression.of.key in known
+    return isinstance(expression, Field) and expression.key in known

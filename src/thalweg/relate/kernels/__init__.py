@@ -1,0 +1,1 @@
+"""The compiled loops over changes. Each has a plain twin in the tests."""

@@ -1,0 +1,1 @@
+"""Rows under numbers: the block that groups, set operations, matches and cancellation are built of."""

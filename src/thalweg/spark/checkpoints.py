@@ -1,0 +1,189 @@
+"""A checkpoint as the driver reads it: by which query it was written, whether this one may go on with it, and its move to
+another number of cells.
+
+Reading goes through Spark's own state reader, so it sees exactly what the last committed batch left, wherever the
+checkpoint lies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from thalweg.engine.block import BlockEngine
+from thalweg.engine.recut import Grid
+from thalweg.engine.snapshot import compared, record_in
+from thalweg.engine.tree import RECORD
+from thalweg.errors import CheckpointError, DefinitionError, ThalwegError
+from thalweg.language.query import Query
+from thalweg.spark.board import board
+from thalweg.spark.celltask import CellTask
+from thalweg.spark.keys import cell_keys
+from thalweg.spark.moved import LINES_DDL, SEAL, Moved, Mover, mover
+from thalweg.spark.seal import check_format, news, other_cut, refuse_cut
+
+FOLDER = "thalweg-moved"
+"""Where moved state lies, inside the checkpoint."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a checkpoint holds as of its last committed batch."""
+
+    batch: int
+    seal: Mapping[str, Any]
+    record: bytes
+    """The record of one of its cells."""
+
+
+def read(spark: SparkSession, folder: str) -> Written | None:
+    """None if no batch of a join was committed there."""
+    try:
+        metadata = spark.read.format("state-metadata").load(folder).agg(F.max("maxBatchId")).collect()
+    except PySparkException as error:
+        if _absent(str(error)):
+            return None
+        raise CheckpointError(f"'{folder}' is no checkpoint that Spark can read: {_first(error)}",
+                              hint="name the folder given as checkpointLocation") from None  # fmt: skip
+    batch = metadata[0][0] if metadata else None
+    if batch is None:
+        return None
+    rows = _parts(spark, folder, batch).where(F.col("name").isin(SEAL, "record", RECORD)).collect()
+    cells: dict[int, dict[str, bytes]] = {}
+    for row in rows:
+        cells.setdefault(row.key, {})[row.name] = bytes(row.content)
+    whole = next((c for c in cells.values() if SEAL in c and len(c) > 1), None)
+    if whole is None:
+        raise CheckpointError(f"the checkpoint in '{folder}' holds no state of tw.sql", hint="is it another query's?")
+    return Written(int(batch), json.loads(whole.pop(SEAL)), next(iter(whole.values())))
+
+
+def _parts(spark: SparkSession, folder: str, batch: int) -> DataFrame:
+    """The state of all cells after a batch: key, name, content."""
+    reader = spark.read.format("statestore").option("stateVarName", "parts").option("batchId", batch)
+    return reader.load(folder).selectExpr(
+        "key.key AS key", "user_map_key.name AS name", "user_map_value.content AS content"
+    )
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether a query may go on with a checkpoint, and what follows; prints as text.
+
+    `accepted` is also what the object is worth as a boolean.
+    """
+
+    folder: str
+    batch: int | None
+    accepted: bool
+    lines: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    def __str__(self) -> str:
+        if self.batch is None:
+            return f"{self.folder}: no batch was committed yet; the query starts from the beginning"
+        verdict = "accepted" if self.accepted else "refused"
+        said = "".join(f"\n  {line}" for line in self.lines)
+        return f"{self.folder}, after batch {self.batch}: {verdict}{said}"
+
+    __repr__ = __str__
+
+
+def check(spark: SparkSession, task: CellTask, folder: str) -> Check:
+    """Compare a query with a checkpoint, without changing either."""
+    try:
+        found = read(spark, folder)
+        if found is None:
+            return Check(folder, None, True, ())
+        check_format(found.seal)
+        notes = _compared(task, found)
+    except CheckpointError as error:
+        lines = [error.message, *(error.where or "").splitlines(), *([f"hint: {error.hint}"] if error.hint else [])]
+        return Check(folder, -1, False, tuple(lines))
+    lines = [*notes, *(sentence for _, sentence in news(found.seal, task.seal))]
+    cut = other_cut(found.seal, task.seal)
+    if cut:
+        lines.append(
+            f"{cut}: the state moves in the next batch if tw.sql is given checkpoint=, and routes are learned anew"
+        )
+    return Check(folder, found.batch, True, tuple(lines))
+
+
+def _compared(task: CellTask, found: Written) -> tuple[str, ...]:
+    """What a query that may go on with the state should know."""
+    runner = task.engine().runner
+    if isinstance(runner, BlockEngine):
+        return tuple(compared(runner, record_in({"record": found.record})).notes)
+    runner.compared(found.record if found.seal["whole"] else None)
+    if other_cut(found.seal, task.seal):
+        raise refuse_cut(found.seal, task.seal)
+    return ()
+
+
+def remembered(df: DataFrame, task: CellTask) -> DataFrame:
+    """The DataFrame of a join, so that `tw.check` knows what it runs."""
+    df._thalweg_task = task  # type: ignore[attr-defined]
+    return df
+
+
+def checked(query: DataFrame | str, folder: str) -> Check:
+    """See `thalweg.check`."""
+    if isinstance(query, str):
+        task = board.entry(query).task
+        spark = SparkSession.getActiveSession()
+    else:
+        task, spark = getattr(query, "_thalweg_task", None), query.sparkSession
+    if task is None:
+        raise DefinitionError(
+            "this is no DataFrame of tw.sql with windows of several streams: only those keep state of Thalweg's",
+            hint="give the DataFrame as tw.sql returned it, or the query's name",
+        )
+    if spark is None:
+        raise DefinitionError("there is no active Spark session", hint="start one first: tw.session()")
+    return check(spark, task, str(folder))
+
+
+def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
+    """Write what each new cell gets, if the checkpoint is cut otherwise; None if there is nothing to move."""
+    found = read(spark, folder)
+    if found is None:
+        return None
+    check_format(found.seal)
+    assert isinstance(task.query, Query)
+    engine = task.engine().blocks[0]
+    compared(engine, record_in({"record": found.record}))
+    if not other_cut(found.seal, task.seal):
+        return None
+    from thalweg.engine.adopt import adoptable
+
+    adoptable(engine, record_in({"record": found.record}))
+    old = Grid.of(found.seal["grid"])
+    target = f"{folder.rstrip('/')}/{FOLDER}/{found.batch}"
+    move = mover(Mover(task.query, task.shares, old, task.shared))
+    lines = _parts(spark, folder, found.batch).groupBy("key").applyInArrow(move, LINES_DDL)
+    try:
+        named = lines.withColumnRenamed("key", "cell").repartition("cell")
+        named.write.mode("overwrite").partitionBy("cell").parquet(target)
+    except PySparkException as error:
+        raise ThalwegError(f"the state in '{folder}' could not be moved: {_first(error)}",
+                           hint=f"cells={old.cells} keeps the old cells") from error  # fmt: skip
+    keys = set(cell_keys(task.shares.cells))
+    return Moved(target, found.batch + 1, tuple(k for k in cell_keys(old.cells) if k not in keys))
+
+
+def _absent(error: str) -> bool:
+    return any(
+        s in error for s in ("PATH_NOT_FOUND", "does not exist", "DOES_NOT_EXIST", "NO_COMMITTED_BATCH", "No committed")
+    )
+
+
+def _first(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,88 @@
+"""Cells whose state lies in files: a plain task behind the shuffle, no stateful operator of Spark.
+
+The task reads the version that the batch before it left and writes its own (`state/versions.py`), under the query's id
+and the cell's key. Results leave as blobs, as from the stateful operator. Spark repeats a batch from the same offsets, and the
+batch before it left the same version: so a repeated task gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyspark.sql import Row, SparkSession
+
+from thalweg.errors import DefinitionError
+from thalweg.spark.celltask import CellTask
+from thalweg.spark.settle import settle
+from thalweg.spark.task import batch_number, query_id
+
+CONF = "spark.thalweg.state"
+"""Names the folder of the state of all queries of a session."""
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class FileCell:
+    """What a task does with the rows of its cells."""
+
+    cell: CellTask
+    folder: str
+    retain: int
+
+    def run(self, batches: Batches) -> Batches:
+        """Blobs of results, then the report, of each cell."""
+        from thalweg.spark.cell import Cell
+        from thalweg.state.versions import Versions
+
+        query, batch = query_id(), batch_number()
+        arrived: dict[int, list[Row]] = {}
+        for part in batches:
+            for row in part.to_pylist():
+                arrived.setdefault(row["key"], []).append(Row(**row))
+        if not arrived:
+            return
+        assert query is not None
+        assert batch is not None
+        for key, rows in sorted(arrived.items()):
+            store = Versions(Path(self.folder) / query / str(key), batch, self.retain)
+            for blob, stats in Cell(self.cell, store).run(key, rows):
+                yield pa.RecordBatch.from_pydict(
+                    {"blob": pa.array([blob], pa.binary()), "stats": pa.array([stats], pa.string())}
+                )
+            store.commit()
+
+
+def filecell(task: FileCell) -> Callable[[Batches], Batches]:
+    """A plain function for mapInArrow."""
+
+    def run(batches: Batches) -> Batches:
+        yield from task.run(batches)
+        settle()
+
+    return run
+
+
+def folder_for(spark: SparkSession, state: str, checkpoint: str | None) -> str | None:
+    """The folder in which cells keep their state; None for Spark's own store."""
+    if state == "spark":
+        return None
+    named = state
+    if state == "files":
+        named = spark.conf.get(CONF, None) or (f"{checkpoint}/thalweg-state" if checkpoint else "")
+        if not named:
+            raise DefinitionError(
+                'state="files" needs a folder',
+                hint=f"set {CONF} to one that all workers see, give it as state=, or give the checkpoint's as checkpoint=",
+            )
+    place = urlsplit(named)
+    if place.scheme not in ("", "file") or not unquote(place.path).startswith("/"):
+        raise DefinitionError(
+            f"state '{state}': '{named}' is no absolute path of a file system",
+            hint='"spark", "files", or the path of a folder that all workers see',
+        )
+    return unquote(place.path)

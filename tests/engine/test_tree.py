@@ -1,0 +1,214 @@
+"""The engine of trees: what leaves it, when, and that every door of an engine works for many blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import thalweg as tw
+from thalweg.errors import CheckpointError, DefinitionError, ThalwegError
+from thalweg.language.algebra import (
+    CHANGE_TIME,
+    CHANGE_TYPE,
+    RESULT_TIME,
+    Aggregate,
+    Bound,
+    Emit,
+    Group,
+    Leaf,
+    Match,
+    Node,
+)
+from thalweg.language.bind import bind
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
+STREAM = tw.Source(SCHEMA, time="ts", unit="us")
+TABLE = tw.Source(pa.schema([("k", pa.int64()), ("v", pa.int64())]))
+SOURCES = {"a": STREAM, "b": STREAM, "t": TABLE}
+
+
+def leaf(text: str) -> Leaf:
+    found = bind(text, SOURCES).root.child
+    assert isinstance(found, Leaf)
+    return found
+
+
+def rows(*values: tuple[int, int | None, int]) -> pa.Table:
+    columns = zip(*values, strict=True) if values else ([], [], [])
+    return pa.table([pa.array(c, pa.int64()) for c in columns], schema=SCHEMA)
+
+
+def match(left: Node, right: Node, kind: Any) -> Match:
+    schema = left.schema if kind in ("semi", "anti") else pa.schema([*left.schema, *right.schema])
+    return Match(schema, left, right, kind, ((left.schema.names[0], right.schema.names[0]),))
+
+
+def emitted(node: Node, kind: Any, *, time: bool = False, every: int | None = None) -> Bound:
+    columns = [(name.replace(".", "_"), name) for name in node.schema.names]
+    fields = [(name, node.schema.field(of).type) for name, of in columns]
+    if time:
+        columns, fields = [*columns, ("t", RESULT_TIME)], [*fields, ("t", pa.int64())]
+    if kind == "changes":
+        fields += [(CHANGE_TYPE, pa.string()), (CHANGE_TIME, pa.int64())]
+    return Bound(f"{kind} of a tree", Emit(pa.schema(fields), node, kind, tuple(columns), every))
+
+
+def counts(window: str = "RANGE 5 MICROSECONDS") -> Group:
+    schema = pa.schema([("a.k", pa.int64()), ("n", pa.int64())])
+    return Group(schema, leaf(f"SELECT a.k FROM a [{window}]"), ("a.k",), {"n": Aggregate("count")})
+
+
+def pairs(kind: str) -> Match:
+    left = leaf("SELECT a.k, a.v FROM a [RANGE 5 MICROSECONDS]")
+    return match(left, leaf("SELECT b.k, b.v FROM b [RANGE 3 MICROSECONDS]"), kind)
+
+
+def values(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(r.values()) for r in table.to_pylist()]
+
+
+def test_changes_come_when_the_frontier_has_passed_them() -> None:
+    engine = tw.Engine(emitted(counts(), "changes"))
+    assert engine.schema.names == ["a_k", "n", "_change_type", "_change_time"]
+    assert engine.push("a", rows((1, 7, 0), (2, 7, 0))).num_rows == 0
+    assert values(engine.advance(2)) == [(7, 1, "insert", 1)]
+    assert values(engine.advance(3)) == [(7, 1, "delete", 2), (7, 2, "insert", 2)]
+    assert values(engine.close())[-1] == (7, 1, "delete", 8)
+    with pytest.raises(ThalwegError, match="closed"):
+        engine.advance(9)
+
+
+def test_an_unmatched_row_comes_once_no_partner_can() -> None:
+    engine = tw.Engine(emitted(pairs("left"), "results", time=True))
+    assert engine.push("a", rows((1, 7, 10), (1, 8, 11), (2, None, 12))).num_rows == 0
+    assert values(engine.push("b", rows((3, 7, 20)))) == [(7, 10, 7, 20, 3)], "a combination does not wait"
+    assert engine.advance(6).num_rows == 0, "a row of b at 6 would still meet the one of a at 1"
+    assert values(engine.advance({"b": 7})) == [(8, 11, None, None, 1)], "only the other side has to go on"
+    assert engine.stats()["waiting"] == {"3 match (left)": 1}
+    assert values(engine.close()) == [(None, 12, None, None, 2)]
+    assert set(engine.stats()["operators"].values()) == {0}
+
+
+def test_semi_and_anti_join_divide_the_rows() -> None:
+    found = {}
+    for kind in ("semi", "anti"):
+        engine = tw.Engine(emitted(pairs(kind), "results", time=True))
+        engine.push("a", rows((1, 7, 10), (1, 8, 11)))
+        engine.push("b", rows((4, 7, 20), (3, 7, 21)))
+        found[kind] = values(engine.close())
+    assert found == {"semi": [(7, 10, 3)], "anti": [(8, 11, 1)]}, "a semi join tells the time of the first partner"
+
+
+def test_a_table_holds_nobody_back() -> None:
+    tree = match(leaf("SELECT a.k FROM a [NOW]"), leaf("SELECT t.k, t.v FROM t"), "left")
+    engine = tw.Engine(emitted(tree, "results"), tables={"t": pa.table({"k": [1, 1], "v": [5, 6]})})
+    assert sorted(values(engine.push("a", rows((3, 1, 0), (3, 2, 0)))), key=repr) == [
+        (1, 1, 5), (1, 1, 6), (2, None, None)
+    ]  # fmt: skip
+
+
+def test_tables_can_be_pushed_until_the_first_row_of_a_stream() -> None:
+    tree = match(leaf("SELECT a.k FROM a [NOW]"), leaf("SELECT t.k, t.v FROM t"), "inner")
+    engine = tw.Engine(emitted(tree, "results"))
+    engine.push("t", pa.table({"k": [1], "v": [5]}))
+    assert values(engine.push("a", rows((3, 1, 0)))) == [(1, 1, 5)]
+    with pytest.raises(ThalwegError, match="table 't' grew"):
+        engine.push("t", pa.table({"k": [1], "v": [5]}))
+    with pytest.raises(DefinitionError, match="no source 'z'"):
+        engine.push("z", rows())
+
+
+def test_a_silent_stream_holds_the_frontier_back_unless_it_may_be_idle() -> None:
+    for idle in (None, {"b": "10 microseconds"}):
+        engine = tw.Engine(emitted(pairs("anti"), "results"), idle=idle)
+        engine.push("a", rows((1, 7, 0)))
+        engine.push("a", rows((100, 8, 0)))
+        found = values(engine.advance())
+        assert found == ([(7, 0)] if idle else [])
+        assert engine.silent() == (["b"] if idle else [])
+        assert engine.stats()["held back by"] == ["b"]
+
+
+@pytest.mark.parametrize("kind", ["changes", "istream", "dstream", "rstream"])
+@pytest.mark.parametrize("policy", ["auto", "chaos"])
+def test_a_restored_engine_goes_on_as_the_other(kind: str, policy: str) -> None:
+    bound = emitted(counts("ROWS 3"), kind, time=True, every=4 if kind == "rstream" else None)
+
+    def make() -> tw.Engine:
+        return tw.Engine(bound, policy=policy, seed=3, slice_rows=2)
+
+    engine = make()
+    for at in range(0, 40, 2):
+        engine.push("a", rows((at, at % 3, 0), (at + 1, None, 1)))
+        parts = engine.snapshot()
+        assert parts == engine.snapshot(), "taking a snapshot changes nothing"
+        other = make()
+        other.restore(parts)
+        assert values(engine.advance()) == values(other.advance())
+        assert [e.record() for e in engine.events()] == [e.record() for e in other.events()]
+    assert values(engine.close()) == values(other.close())
+
+
+def test_a_snapshot_of_another_query_is_refused() -> None:
+    engine = tw.Engine(emitted(counts(), "changes"))
+    with pytest.raises(CheckpointError, match="another query"):
+        tw.Engine(emitted(counts(), "istream")).restore(engine.snapshot())
+
+
+def test_every_door_works_for_several_blocks() -> None:
+    left = leaf("SELECT a.k FROM a [RANGE 5 MICROSECONDS], b [RANGE 5 MICROSECONDS] WHERE a.k = b.k")
+    right = leaf("SELECT a.v FROM a [RANGE 9 MICROSECONDS], t WHERE a.k = t.k")
+    engine = tw.Engine(emitted(match(left, right, "anti"), "results"), tables={"t": pa.table({"k": [1], "v": [2]})})
+    assert len(engine.blocks) == 2
+    assert engine.streams == ["a", "b"]
+    engine.push("a", rows((1, 1, 1)))
+    engine.push("b", rows((1, 1, 1)))
+    engine.advance()
+    explained = engine.explain()
+    assert set(explained) == {"a", "b", "a#2", "3 match (anti)"}
+    assert str(explained["3 match (anti)"].why).endswith("rows wait for time to pass; a, b holds it back")
+    assert set(engine.plan().routes) == {"a", "b", "a#2"}
+    assert set(engine.needed()) <= {"a", "b", "a#2"}
+    assert set(engine.classes()) == {"a", "b", "a#2", "t"}
+    assert engine.indexes()
+    assert engine.findings() == {}
+    assert engine.left == []
+    engine.freeze({"a#2": ["t"]})
+    assert set(engine.frozen) == {"a", "b", "a#2"}
+    assert engine.plan().pinned == {"a", "b", "a#2"}
+    engine.thaw()
+    assert not engine.frozen
+    assert engine.stats()["sources"]["a"]["rows"] == 1, "a stream that two blocks read is counted once"
+
+
+def test_what_is_kept_does_not_grow_with_the_history() -> None:
+    engines = [tw.Engine(emitted(counts(), "changes")), tw.Engine(emitted(pairs("full"), "results"))]
+    for engine in engines:
+        sizes = []
+        for window in range(100):
+            for at in range(window * 5, window * 5 + 5):
+                for name in engine.streams:
+                    engine.push(name, rows((at, at % 4, at % 2), (at, at % 3, at % 2)))
+            engine.advance()
+            kept = sum(engine.stats()["operators"].values())
+            sizes.append((kept, sum(len(p) for p in engine.snapshot().values())))
+        assert max(s for s, _ in sizes[50:]) <= max(s for s, _ in sizes[:4]) + 4
+        assert sizes[-1][1] < 1.3 * sizes[3][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT window(result_time, '4 seconds') AS w, count(*) AS n FROM s GROUP BY window(result_time, '4 seconds')",
+         [({"start": 100, "end": 104}, 1)]),
+        ("SELECT x.t + 1 AS u FROM (SELECT result_time AS t FROM ISTREAM(SELECT s.k FROM s [NOW])) AS x", [(103,)]),
+        ("SELECT s.k, result_time AS t FROM s [NOW] WHERE NOT EXISTS (SELECT 1 FROM s AS o WHERE o.k > s.k)", [(7, 102)]),
+    ],
+)  # fmt: skip
+def test_times_count_what_the_streams_count(text: str, wanted: list[Any]) -> None:
+    seconds = tw.Source(pa.schema([("ts", pa.int64()), ("k", pa.int64())]), time="ts", unit="s")
+    engine = tw.Engine(text, {"s": seconds})
+    found = values(engine.push("s", pa.table({"ts": [102], "k": [7]})))
+    assert found + values(engine.close()) == wanted

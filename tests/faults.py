@@ -1,0 +1,109 @@
+"""The fault matrix: what can go wrong, what is promised then, and the test that tries it.
+
+`python -m tests.faults --run` runs the tests (with a word, only those whose fault contains it) and records what was
+seen in faults.json; `python -m tests.faults --write` writes docs/reliability.md from that record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RECORD = Path(__file__).with_suffix(".json")
+PAGE = ROOT / "docs" / "reliability.md"
+
+
+@dataclass(frozen=True)
+class Fault:
+    what: str
+    promised: str
+    test: str
+    """As pytest names it."""
+
+
+S = "tests/spark"
+ONCE = "no row lost, none doubled"
+MATRIX = [
+    Fault("driver killed (kill -9), filters", ONCE, f"{S}/test_faults.py::test_killed_and_restarted"),
+    Fault("driver killed twice, a task fails, a worker dies, join", ONCE,
+          f"{S}/test_sql_faults.py::test_killed_twice_with_a_failing_task_and_a_dying_worker"),
+    Fault("driver killed twenty times, join", ONCE, f"{S}/test_sql_faults.py::test_killed_twenty_times"),
+    Fault("driver killed while the state moves to other cells", ONCE,
+          f"{S}/test_sql_faults.py::test_killed_while_the_state_moves_to_other_cells"),
+    Fault("worker killed in mid-batch", ONCE, f"{S}/test_faults.py::test_a_python_worker_killed_in_mid_batch"),
+    Fault("executor killed", ONCE, f"{S}/test_sql_faults.py::test_an_executor_killed"),
+    Fault("batch replayed after its output was written", "the same rows again",
+          f"{S}/test_sql_faults.py::test_a_batch_replayed_after_its_output_was_written"),
+    Fault("row from the far future", "left out and counted; no other row is late; a replay judges alike",
+          f"{S}/test_times.py::test_a_row_from_the_future_makes_no_other_late_and_is_judged_alike_when_replayed"),
+    Fault("flood of late rows", "an event, a line in explain, a metric and a warning",
+          f"{S}/test_times.py::test_without_a_bound_the_flood_of_late_rows_is_an_event_a_line_a_metric_and_a_warning"),
+    Fault("impossible time", "left out and counted; the query goes on",
+          "tests/engine/test_gate.py::test_an_impossible_time_is_a_bad_row_and_no_reason_to_stop"),
+    Fault("predicate that raises", "raised as tw.PredicateError, skipped, or kept with the reason, exactly once",
+          f"{S}/test_bad_rows.py::test_a_join_writes_results_and_bad_rows_apart_exactly_once"),
+    Fault("silent stream", "others go on after idle=", f"{S}/test_sql.py::test_a_silent_stream_does_not_hold_back_the_others"),
+    Fault("other number of cells after a restart", "the state moves, exactly once",
+          f"{S}/test_restart.py::test_the_state_moves_to_another_number_of_cells_and_is_checked_before"),
+    Fault("changed query after a restart", "refused in one line, as tw.CheckpointError",
+          f"{S}/test_restart.py::test_refused_by_name_where_the_query_is_awaited"),
+    Fault("checkpoint of 0.1", "refused by name", f"{S}/test_moving.py::test_a_checkpoint_of_0_1_is_refused_by_name"),
+    Fault("malformed control file", "ignored, with an event",
+          f"{S}/test_control.py::test_a_malformed_file_is_no_order_and_says_so"),
+    Fault("hostile control folder", "not used", f"{S}/test_control.py::test_only_a_folder_of_our_own_is_used"),
+    Fault("link in place of the log", "not written through", f"{S}/test_told.py::test_the_log_is_not_written_through_a_link"),
+    Fault("one name for two running queries", "refused by name", f"{S}/test_told.py::test_a_name_is_used_once_at_a_time"),
+    Fault("reports of a long run", "totals exact, memory bounded",
+          f"{S}/test_history.py::test_totals_stay_exact_when_reports_are_dropped"),
+]  # fmt: skip
+UNTRIED = "out of memory, disk full, slow disk, torn state files, clock jumps, two drivers on one checkpoint, broken listeners"
+
+
+def run(word: str) -> None:
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    for fault in MATRIX:
+        if word not in fault.what:
+            continue
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long or not long", fault.test]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        seen = "held" if done.returncode == 0 else "DID NOT HOLD"
+        record[fault.what] = {"seen": seen, "on": f"{datetime.now(UTC):%Y-%m-%d}"}
+        print(f"{fault.what}: {seen}", flush=True)
+        RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def page() -> str:
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    lines = [
+        "# Reliability", "",
+        "What can go wrong, what is promised then, and what was seen when a test tried it. `python -m tests.faults --run`",
+        "runs the tests and records the outcomes, `python -m tests.faults --write` writes this page.", "",
+        "| fault | promised | seen | test |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for f in MATRIX:
+        seen = record.get(f.what)
+        told = f"{seen['seen']} ({seen['on']})" if seen else "not run on this code"
+        lines.append(f"| {f.what} | {f.promised} | {told} | `{f.test.rpartition('::')[2]}` |")
+    lines += ["", f"Not in the matrix, because no test here tries them: {UNTRIED}.", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", nargs="?", const="", metavar="WORD")
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    if asked.run is not None:
+        run(asked.run)
+    if asked.write:
+        PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()
