@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from thalweg import api
 from thalweg.app.values import App, AppError, AppQuery, Source, StreamSource
 from thalweg.errors import ThalwegError, did_you_mean
+from thalweg.spark.secrets import struck, unlogged
 
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*([\w\s,]*)\))?\s*")
 
@@ -40,8 +41,8 @@ def frames(app: App, spark: SparkSession) -> dict[str, DataFrame]:
         for name, source in sources.items():
             try:
                 made[name] = _read(spark, source)
-            except PySparkException as error:
-                raise app.fault((kind, name), f"{kind[:-1]} '{name}': {_first_line(error)}") from None
+            except Exception as error:  # a driver of a database raises what it likes
+                raise app.fault((kind, name), safe(app, f"{kind[:-1]} '{name}': {_first_line(error)}")) from None
             if isinstance(source, StreamSource) and source.time is not None and source.time not in made[name].columns:
                 raise app.fault(
                     (kind, name, "time"), f"stream '{name}' has no column '{source.time}'",
@@ -52,11 +53,18 @@ def frames(app: App, spark: SparkSession) -> dict[str, DataFrame]:
 
 def _read(spark: SparkSession, source: Source) -> DataFrame:
     reader: Any = spark.readStream if isinstance(source, StreamSource) else spark.read
-    reader = reader.format(source.format).options(**source.options)
-    if source.schema is not None:
-        reader = reader.schema(source.schema)
-    df: DataFrame = reader.load(source.path) if source.path is not None else reader.load()
+    with unlogged():
+        reader = reader.format(source.format).options(**source.options)
+        if source.schema is not None:
+            reader = reader.schema(source.schema)
+        df: DataFrame = reader.load(source.path) if source.path is not None else reader.load()
     return df.selectExpr(*source.select) if source.select else df
+
+
+def safe(app: App, text: object) -> str:
+    """A text without the secrets of the file: drivers and connectors quote what they were given."""
+    sources = [s.options for s in (*app.streams.values(), *app.tables.values())]
+    return struck(text, app.spark, *sources, *[q.sink.options for q in app.queries.values()])
 
 
 def checkpoint_of(app: App, query: AppQuery) -> str | None:
@@ -87,7 +95,8 @@ def dataframe(app: App, query: AppQuery, inputs: dict[str, DataFrame], *, move: 
     except PySparkException as error:
         unknown = re.search(r"Cannot resolve routine `(\w+)`", str(error))
         hint = did_you_mean(unknown[1], app.functions) if unknown and app.functions else None
-        raise app.fault(("queries", query.name, key), f"query '{query.name}': {_first_line(error)}", hint) from None
+        said = safe(app, f"query '{query.name}': {_first_line(error)}")
+        raise app.fault(("queries", query.name, key), said, hint) from None
 
 
 def _given(app: App, inputs: dict[str, DataFrame]) -> dict[str, Any]:
@@ -114,6 +123,6 @@ def _predicate(app: App, text: str) -> Any:
     return api.pred(app.loaded[call[1]], *columns, name=call[1])
 
 
-def _first_line(error: PySparkException) -> str:
+def _first_line(error: Exception) -> str:
     """Spark's message without its plan."""
     return str(error).strip().splitlines()[0]

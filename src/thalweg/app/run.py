@@ -21,6 +21,7 @@ from thalweg.app import build
 from thalweg.app.appfile import read
 from thalweg.app.values import NOW, App, AppError, AppQuery
 from thalweg.errors import did_you_mean
+from thalweg.spark.secrets import unlogged
 from thalweg.watch.live import Watcher
 from thalweg.watch.stop import Stop
 
@@ -52,7 +53,7 @@ def _run(app: App, chosen: list[AppQuery], watch: bool, console: Console) -> int
             for query in chosen:
                 running[query.name] = start(app, query, ready[query.name])
             stopped = Watcher(running, console, live=watch).until_over(stop)
-            failed = _failures(running, console)
+            failed = _failures(app, running, console)
             if stopped:
                 console.print("stopped; the next run continues from the checkpoints" if app.checkpoint else "stopped")
             return 130 if stopped else 1 if failed else 0
@@ -112,7 +113,8 @@ def check(path: Path, *, only: tuple[str, ...] = (), console: Console | None = N
 
 def start(app: App, query: AppQuery, df: DataFrame) -> StreamingQuery:
     writer = df.writeStream.queryName(query.name).format(query.sink.format).outputMode(query.sink.mode)
-    writer = writer.options(**query.sink.options)
+    with unlogged():
+        writer = writer.options(**query.sink.options)
     if app.checkpoint is not None:
         writer = writer.option("checkpointLocation", str(app.checkpoint / query.name))
     if query.trigger == NOW[0]:
@@ -131,14 +133,18 @@ def _chosen(app: App, only: tuple[str, ...]) -> list[AppQuery]:
     return [q for name, q in app.queries.items() if not only or name in only]
 
 
-def _failures(running: dict[str, StreamingQuery], console: Console) -> bool:
+def _failures(app: App, running: dict[str, StreamingQuery], console: Console) -> bool:
     failed = False
     for name, query in running.items():
         error = query.exception()
         if error is not None:
             failed = True
             console.print(
-                f"query '{name}' failed:\n{error}", style="red", markup=False, highlight=False, soft_wrap=True
+                f"query '{name}' failed:\n{build.safe(app, error)}",
+                style="red",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
             )
     return failed
 

@@ -49,7 +49,8 @@ class Section:
         wrong = isinstance(value, bool) and kind is not bool and bool not in (kind if isinstance(kind, tuple) else ())
         if wrong or not isinstance(value, kind):
             wanted = " or ".join(_NAMES[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
-            self.fault(key, f"'{key}' must be {wanted}, not {kind_of(value)}", f"for example {key} = {_EXAMPLES[kind]}")
+            found = "text" if kind is dict and isinstance(value, str) else kind_of(value)  # it may hold a password
+            self.fault(key, f"'{key}' must be {wanted}, not {found}", f"for example {key} = {_EXAMPLES[kind]}")
         return value
 
     def options(self, key: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from thalweg.errors import ThalwegError
 from thalweg.spark.compat import CHECKPOINT_MANAGER, ROCKSDB
+from thalweg.spark.secrets import unlogged
 
 QUIET = Path(__file__).with_name("quiet.log4j2.properties")
 """Spark's start-up messages hide what a user wants to see."""
@@ -60,7 +61,7 @@ def session(
         settings = LOCAL | given
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with errors_to(Path(log)) if log is not None else nullcontext():
+    with errors_to(Path(log)) if log is not None else nullcontext(), unlogged():
         return builder.getOrCreate()
 
 

@@ -20,6 +20,7 @@ from thalweg.spark.kafka.sink import Writing
 from thalweg.spark.kafka.source import CLIENT, FORMAT, READING, WRITING, KafkaSource, Reading
 from thalweg.spark.kafka.topics import EDGES, Starting, milliseconds
 from thalweg.spark.kafka.values import FORMATS, ON_ERROR, TOMBSTONES, decoded, needed, one_of
+from thalweg.spark.secrets import unlogged
 from thalweg.spark.session import session
 
 SECOND = 1_000_000
@@ -89,7 +90,8 @@ class Kafka:
             topics, value, schema, starting, "latest", max_offsets, record, on_error, tombstones, fail_on_data_loss,
             min_partitions, writers,
         )  # fmt: skip
-        return finish(spark.readStream.format(FORMAT).options(**options).load())
+        with unlogged():
+            return finish(spark.readStream.format(FORMAT).options(**options).load())
 
     def read(
         self,
@@ -111,7 +113,8 @@ class Kafka:
             topics, value, schema, starting, ending, None, record, on_error, tombstones, fail_on_data_loss,
             min_partitions, writers,
         )  # fmt: skip
-        return finish(spark.read.format(FORMAT).options(**options).load())
+        with unlogged():
+            return finish(spark.read.format(FORMAT).options(**options).load())
 
     def write(
         self,
@@ -165,9 +168,10 @@ class Kafka:
         writing = Writing(topic, self._seconds, tasks if exactly_once else None, schema and parse(schema), number)
         options = self._options() | {WRITING: writing.to_json()}
         self._spark(df)
-        if df.isStreaming:
-            return made.writeStream.format(FORMAT).options(**options)
-        return made.write.format(FORMAT).mode("append").options(**options)
+        with unlogged():
+            if df.isStreaming:
+                return made.writeStream.format(FORMAT).options(**options)
+            return made.write.format(FORMAT).mode("append").options(**options)
 
     def _reading(
         self, topics: Any, value: str, schema: Any, starting: Starting, ending: Starting, limit: int | None,

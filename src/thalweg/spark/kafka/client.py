@@ -6,18 +6,16 @@ message before it becomes an error: a text from the client library may quote the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from thalweg.errors import ConnectorError, DefinitionError
+from thalweg.spark.secrets import SECRET, SHOWN, struck
 
-SECRET = re.compile(r"password|secret|token|passphrase|private|jaas|credential|\.pem$|\.key$|userinfo", re.IGNORECASE)
 OURS = ("bootstrap.servers", "enable.auto.commit", "enable.partition.eof", "auto.offset.reset", "transactional.id",
         "enable.idempotence", "delivery.report.only.error")  # fmt: skip
 """Options that reading and writing rest on."""
-SHOWN = "***"
 T = TypeVar("T")
 
 
@@ -45,11 +43,7 @@ class Client:
 
     def safe(self, text: object) -> str:
         """A text without the values of secret options."""
-        shown = str(text)
-        for name, value in self.options:
-            if SECRET.search(name) and value:
-                shown = shown.replace(value, SHOWN)
-        return shown
+        return struck(text, dict(self.options))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={SHOWN if SECRET.search(k) else v}" for k, v in self.options)
