@@ -6,7 +6,7 @@ import io
 import logging
 import sqlite3
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -88,8 +88,10 @@ def test_a_running_query_shows_no_password(spark, servers, tmp_path):
             scraped = urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/metrics").read().decode()
         finally:
             serving.close()
+        with redirect_stdout(io.StringIO()) as plan:
+            df.explain(True)
         shown = {
-            "repr": repr(kafka) + repr(kafka._client) + repr(handle) + repr(upsert) + repr(df),
+            "repr": repr(kafka) + repr(handle) + repr(upsert) + repr(df),
             "explain": str(handle.explain()),
             "stats": str(handle.stats()),
             "events": str(handle.events()),
@@ -97,7 +99,7 @@ def test_a_running_query_shows_no_password(spark, servers, tmp_path):
             "html": (tmp_path / "report.html").read_text() + handle._repr_html_(),
             "metrics": scraped,
             "progress": "".join(p.json for p in query.recentProgress),
-            "spark's plan": df._jdf.queryExecution().toString(),
+            "spark's plan": plan.getvalue(),
         }
     with sqlite3.connect(database) as made:
         # The last instant is still open.
@@ -164,7 +166,7 @@ def test_a_failing_application_shows_no_password(tmp_path, monkeypatch):
     path = tmp_path / "app.toml"
     path.write_text(APP)
     console = Console(file=io.StringIO(), width=200)
-    assert run._failures(read(path), {"q": Failed()}, console)
+    assert run.failures(read(path), {"q": Failed()}, console)
     assert "can't log in" in console.file.getvalue()
     assert PLANTED not in console.file.getvalue()
 

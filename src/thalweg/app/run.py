@@ -53,7 +53,7 @@ def _run(app: App, chosen: list[AppQuery], watch: bool, console: Console) -> int
             for query in chosen:
                 running[query.name] = start(app, query, ready[query.name])
             stopped = Watcher(running, console, live=watch).until_over(stop)
-            failed = _failures(app, running, console)
+            failed = failures(app, running, console)
             if stopped:
                 console.print("stopped; the next run continues from the checkpoints" if app.checkpoint else "stopped")
             return 130 if stopped else 1 if failed else 0
@@ -133,7 +133,7 @@ def _chosen(app: App, only: tuple[str, ...]) -> list[AppQuery]:
     return [q for name, q in app.queries.items() if not only or name in only]
 
 
-def _failures(app: App, running: dict[str, StreamingQuery], console: Console) -> bool:
+def failures(app: App, running: dict[str, StreamingQuery], console: Console) -> bool:
     failed = False
     for name, query in running.items():
         error = query.exception()
