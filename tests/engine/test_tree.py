@@ -101,6 +101,19 @@ def test_semi_and_anti_join_divide_the_rows() -> None:
     assert found == {"semi": [(7, 10, 3)], "anti": [(8, 11, 1)]}, "a semi join tells the time of the first partner"
 
 
+@pytest.mark.parametrize(("first", "wanted"), [("LEFT", []), ("LEFT ANTI", []), ("LEFT SEMI", [(0,)])])
+def test_an_inner_join_after_an_outer_one_does_not_go_first(first: str, wanted: list[Any]) -> None:
+    """x meets z at 1 and y at 5, when z is gone: x has a partner, and (x, y) and z never live together. A semi join adds
+    nothing to x, which lives on."""
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "v": pa.int64()})
+    source = tw.Source(schema, time="ts", unit="us")
+    text = f"""SELECT x.v FROM a [RANGE 9 MICROSECONDS] AS x {first} JOIN b [NOW] AS y ON x.k = y.k
+               JOIN c [NOW] AS z ON x.k = z.k AND x.v <= z.v"""
+    engine = tw.Engine(text, {"a": source, "b": source, "c": source})
+    found = [engine.push(n, pa.table([[t], [7], [0]], schema=schema)) for n, t in (("a", 0), ("c", 1), ("b", 5))]
+    assert values(pa.concat_tables([*found, engine.close()])) == wanted
+
+
 def test_a_table_holds_nobody_back() -> None:
     tree = match(leaf("SELECT a.k FROM a [NOW]"), leaf("SELECT t.k, t.v FROM t"), "left")
     engine = tw.Engine(emitted(tree, "results"), tables={"t": pa.table({"k": [1, 1], "v": [5, 6]})})

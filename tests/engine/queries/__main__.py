@@ -13,6 +13,8 @@ import sys
 
 from tests.engine.queries.check import Mismatch, Tally, chunks, under_way
 
+START, END = ("\r", "") if sys.stderr.isatty() else ("", "\n")  # in a log, each count has its line
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.engine.queries", description=__doc__)
@@ -31,8 +33,8 @@ def main() -> int:
                 wrong += 1
                 if not chosen.all:
                     return 1
-            if sys.stderr.isatty():
-                print(f"\r{tally.cases:,} of {chosen.cases:,}", end="", file=sys.stderr, flush=True)
+            count = f"{tally.cases:,} of {chosen.cases:,}, {wrong:,} chunks wrong"
+            print(START + count, end=END, file=sys.stderr, flush=True)
     print(f"seeds {chosen.seed:,} to {chosen.seed + chosen.cases - 1:,}: {tally}; {wrong:,} chunks wrong")
     return 1 if wrong else 0
 

@@ -16,6 +16,7 @@ from sqlglot import exp
 from thalweg.errors import QueryError
 from thalweg.language.algebra import Keep, Leaf, Match, MatchKind, Node
 from thalweg.language.bind.columns import columns_of, keyed
+from thalweg.language.bind.commuting import commutes
 from thalweg.language.bind.conditions import Conjunct, above, engine_residual, filters, foresee, residual
 from thalweg.language.bind.entry import Entry
 from thalweg.language.bind.keys import Keys, Pair, key_pair
@@ -53,9 +54,12 @@ class _Condition:
 class Assembly:
     """Makes one node of one part."""
 
-    def __init__(self, scope: Scope, part: Part) -> None:
+    def __init__(self, scope: Scope, part: Part, instants: bool = False) -> None:
+        """`instants`: it is only looked at instant by instant, so joins may change places freely."""
         self._scope = scope
         self._part = part
+        self._instants = instants
+        self._hanging = list(part.outers)
         self._keys = Keys(scope)
         self._waiting: list[_Condition] = []
         self._units: list[_Unit] = []
@@ -63,10 +67,13 @@ class Assembly:
     def node(self) -> Node:
         inputs = [e for e in self._part.entries if e.input is not None]
         blocked, rest, apart = self._sorted({e.alias for e in inputs})
+        components = self._components(inputs, blocked)
+        parted = [c for c in blocked if c.inputs and not any(set(c.inputs) <= {e.alias for e in m} for m in components)]
+        blocked, rest = [c for c in blocked if c not in parted], [*rest, *parted]
         for c in (*rest, *(c for o in self._part.outers for c in o.conditions)):
             foresee(c.scope, c.node, condition=True)
         constant = [c for c in blocked if not c.inputs]
-        for i, members in enumerate(self._components(inputs, blocked)):
+        for i, members in enumerate(components):
             self._leaf(members, [*([] if i else constant), *(c for c in blocked if c.inputs)])
         in_leaves = [u.aliases for u in self._units]
         self._units += [self._derived(e) for e in self._part.entries if e.child is not None]
@@ -75,12 +82,11 @@ class Assembly:
         self._waiting += [_waiting(c, above(c)) for c in rest]
         between = [p for p in self._keys.rest if not any({p[0].input, p[1].input} <= u for u in in_leaves)]
         self._waiting += [self._paired(p) for p in (*between, *apart)]
-        hanging = list(self._part.outers)
-        while hanging:
+        while self._hanging:
             known = {a for u in self._units for a in u.aliases}
-            outer = next((o for o in hanging if _needs(o) <= known), hanging[0])
-            hanging.remove(outer)
+            outer = next((o for o in self._hanging if _needs(o) <= known), self._hanging[0])
             self._join(_needs(outer))
+            self._hanging.remove(outer)
             self._hang(outer)
         self._join(None)
         return self._units[0].node
@@ -114,17 +120,29 @@ class Assembly:
     # Units
 
     def _components(self, inputs: Sequence[Entry], conditions: Iterable[Conjunct]) -> list[list[Entry]]:
-        """Inputs that conditions or CROSS JOIN connect."""
+        """Inputs that conditions or CROSS JOIN connect, and that need not wait for a match between them."""
         links = [set(c.inputs) for c in conditions] + [set(pair) for pair in self._part.crossed]
-        links += [{c.input for c in k.columns} for k in self._keys.classes({e.alias for e in inputs})]
         links += [{p[0].input, p[1].input} for p in self._keys.rest]
         left = list(inputs)
         found: list[list[Entry]] = []
         while left:
-            seen = reached(left[0].alias, [link for link in links if link <= {e.alias for e in inputs}])
+            first = self._above(left[0])
+            together = {e.alias for e in inputs if self._above(e) == first}
+            equal = [{c.input for c in k.columns} for k in self._keys.classes(together)]
+            seen = reached(left[0].alias, [link for link in (*links, *equal) if link <= together])
             found.append([e for e in left if e.alias in seen])
             left = [e for e in left if e.alias not in seen]
         return found
+
+    def _above(self, entry: Entry) -> list[Outer]:
+        """The matches that an entry must stand above."""
+        if self._instants:
+            return []
+        return [
+            o
+            for o in self._hanging
+            if o.below is not None and entry.alias not in o.below | _needs(o) and not commutes(entry, o)
+        ]
 
     def _leaf(self, members: list[Entry], conditions: Sequence[Conjunct]) -> None:
         aliases = {e.alias for e in members}
@@ -163,7 +181,7 @@ class Assembly:
         return _Unit(node, {entry.alias}, [entry])
 
     def _full(self, full: Full) -> _Unit:
-        left, right = (Assembly(self._scope, side).node() for side in (full.left, full.right))
+        left, right = (Assembly(self._scope, side, self._instants).node() for side in (full.left, full.right))
         conditions = [above(c) for c in full.conditions] + [self._paired(p).expression for p in full.pairs]
         node = matched("full", left, right, conditions, self._scope)
         return _Unit(node, full.left.aliases | full.right.aliases, [*full.left.entries, *full.right.entries])
@@ -184,6 +202,8 @@ class Assembly:
     def _connected(self, keys: bool) -> tuple[_Unit, _Unit] | None:
         for i, left in enumerate(self._units):
             for right in self._units[i + 1 :]:
+                if not self._together(left, right):
+                    continue
                 both = left.aliases | right.aliases
                 if keys and any(_links(columns, left, right) for columns, _ in self._keys.groups):
                     return left, right
@@ -195,6 +215,14 @@ class Assembly:
                     ):
                         return left, right
         return None
+
+    def _together(self, left: _Unit, right: _Unit) -> bool:
+        """Whether no match of one of them comes first."""
+        for one, other in ((left, right), (right, left)):
+            for outer in (o for e in other.entries for o in self._above(e)):
+                if outer.below is not None and outer.below & one.aliases:
+                    return False
+        return True
 
     def _lone(self, wanted: set[str] | None) -> tuple[_Unit, _Unit] | None:
         """Two units that may be joined without a condition."""
@@ -242,7 +270,7 @@ class Assembly:
 
     def _hang(self, outer: Outer) -> None:
         unit = next((u for u in self._units if _needs(outer) <= u.aliases), self._units[0])
-        right = Assembly(outer.scope or self._scope, outer.right).node()
+        right = Assembly(outer.scope or self._scope, outer.right, self._instants).node()
         conditions = [above(c) for c in outer.conditions] + [self._paired(p).expression for p in outer.pairs]
         unit.node = matched(
             outer.kind, unit.node, right, conditions, self._scope, outer.compared, outer.null_aware, outer.mark

@@ -83,6 +83,7 @@ class Block:
         for piece in split(node):
             match = self.subqueries.match(piece)
             if match is not None:
+                match.below = part.aliases
                 part.outers.append(match)
                 continue
             whole, inner = self.subqueries.within(part, piece)
@@ -164,7 +165,7 @@ class Block:
         grouping = Grouping(self.scope, self.select, [], [value])
         self.scope.columns(value, self.scope.entries)
         grouping.foresee()
-        child = Assembly(self.scope, self.part).node()
+        child = Assembly(self.scope, self.part, instants=True).node()
         found = grouping.node(child, [(k, "key") for k in keys])
         calls = list(aggregates_in(self.world, value))
         return found, {c: self.scope.resolved[id(c)].column.name for c in calls}
@@ -174,7 +175,8 @@ class Block:
         for value in nodes:
             foresee(self.scope, value)
         self.part.simplify()
-        node = Assembly(self.scope, self.part).node()
+        distinct = self.select.args.get("distinct") is not None
+        node = Assembly(self.scope, self.part, instants=distinct).node()
         node = over(self.scope, nodes, node)
         return node, {c: Field(self.scope.type(c), str(c)) for i in chosen if (c := i.column) is not None}
 
@@ -186,7 +188,7 @@ class Block:
         grouping = Grouping(self.scope, self.select, chosen, also)
         grouping.foresee()
         self.part.simplify()
-        group = grouping.node(Assembly(self.scope, self.part).node())
+        group = grouping.node(Assembly(self.scope, self.part, instants=not self.scope.windowed).node())
         entry = Entry("the group", "", group.schema, self.select, child=group)
         self.scope.know([entry])
         part = Part([entry])

@@ -95,7 +95,7 @@ class Joins:
             return Part(fulls=[Full(left[0], right[0], conditions, pairs)]), both
         kept, other = (right, left) if "RIGHT" in words else (left, right)
         kind: MatchKind = "semi" if "SEMI" in words else "anti" if "ANTI" in words else "left"
-        kept[0].outers.append(hung(kind, other[0], conditions, pairs))
+        kept[0].outers.append(hung(kind, other[0], conditions, pairs, kept[0].aliases))
         if kind != "left":
             self._scope.withdraw(other[1])
             return kept[0], kept[1]

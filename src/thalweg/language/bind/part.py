@@ -2,8 +2,9 @@
 
 Inputs that are joined by inner joins lie side by side with their conditions, however they were written: they will form
 one block. Outer, semi and anti joins and subqueries hang above them as `Outer`. Invariant: the meaning is that of the
-text. The rules are the classical ones: (A left join B) join C is (A join C) left join B; an outer join whose NULLs a
-later condition rejects is an inner one; a condition of ON over the right side alone belongs to the right side.
+text. The rules are the classical ones: (A left join B) join C is (A join C) left join B, where time lets it
+(commuting.py); an outer join whose NULLs a later condition rejects is an inner one; a condition of ON over the right side
+alone belongs to the right side.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Outer:
     """The column of a mark, as an alias of its own."""
     scope: Scope | None = None
     """Where the right side was resolved, if not where the match stands."""
+    below: set[str] | None = None
+    """The inputs that are written before it; None for all."""
 
     @property
     def adds(self) -> set[str]:
@@ -112,7 +115,7 @@ class Part:
                 self.fulls.remove(full)
                 later, self.outers = self.outers, []
                 self.join(kept)
-                self.outers += [hung("left", other, full.conditions, full.pairs), *later]
+                self.outers += [hung("left", other, full.conditions, full.pairs, kept.aliases), *later]
                 return True
         return False
 
@@ -122,8 +125,10 @@ class Part:
         return paired or any(nulls)
 
 
-def hung(kind: MatchKind, right: Part, conditions: list[Conjunct], pairs: list[Pair]) -> Outer:
+def hung(
+    kind: MatchKind, right: Part, conditions: list[Conjunct], pairs: list[Pair], below: set[str] | None = None
+) -> Outer:
     """A match above: conditions over the right side alone are taken into it."""
     inside = [c for c in conditions if c.inputs and set(c.inputs) <= right.aliases]
     right.conditions += inside
-    return Outer(kind, right, [c for c in conditions if c not in inside], pairs)
+    return Outer(kind, right, [c for c in conditions if c not in inside], pairs, below=below)
