@@ -20,13 +20,13 @@ from rich.table import Table
 from benchmarks.markdown import wrapped
 from benchmarks.spark_joins.flink import ABSENT, FEW, HEAP, WARM_UP, FlinkRun
 from benchmarks.spark_joins.onspark import OURS, SPARK, Run
+from thalweg.watch.stages import STAGES
 
 TARGETS = {"times Spark, clique": 50.0, "rows/s, 2 cells": 250_000.0}
 SPARKS = (
     " Spark's own joins run over the first batches of the smaller sizes, with Spark's default state store (in the heap) at the "
     "smallest and with RocksDB above, where the heap of 5 GB does not hold their state."
 )
-PARTS = ("source", "pack", "shuffle", "cell", "sink", "spark")
 
 
 @dataclass
@@ -190,13 +190,12 @@ class Report:
         return lines
 
     def _parts(self, runs: Sequence[Run]) -> list[str]:
-        inside = ("receive", "load", "join", "save", "send")
-        head = ["", "cells", "trigger", *PARTS, *(f"cell: {k}" for k in inside)]
+        head = ["", "cells", "trigger", *STAGES]
         lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
         for r in runs:
             steady = r.stages[max(1, len(r.stages) // 4) :]
             if steady:
-                mid = {k: statistics.median(s[k] for s in steady) for k in ("trigger", *PARTS, *inside)}
+                mid = {k: statistics.median(s[k] for s in steady) for k in ("trigger", *STAGES)}
                 lines.append(f"| {r.feed} | {r.cells} | " + " | ".join(f"{v:.2f}" for v in mid.values()) + " |")
         return lines
 

@@ -12,6 +12,7 @@ from tests.spark.test_sql import drain, values
 
 import thalweg as tw
 from thalweg.spark.keys import cell_keys, murmur3, tasks
+from thalweg.watch.stages import STAGES
 
 PAIRS = SHAPES["two streams"]
 
@@ -125,10 +126,9 @@ def test_stages_state_and_hints(spark, one, tmp_path):
     assert len(stages) == 1
     line = stages.iloc[0]
     assert line.rows == 1650
-    parts = line[["source", "pack", "shuffle", "cell", "sink", "spark"]]
+    parts = line[list(STAGES)]
     assert (parts >= 0).all()
-    assert parts.sum() == pytest.approx(line.trigger, rel=0.1)
-    assert line["join"] <= line.cell
+    assert 0.95 * line.trigger <= parts.sum() <= 1.01 * line.trigger
     explained = query.explain()
     assert "b.j = c.j in 2" in explained  # c was declared fast, so it is not copied
     assert "declare rates with tw.stream(..., rate=)" in explained

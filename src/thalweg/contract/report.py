@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar
 
 from thalweg.plan import Event, Reason
 
-Stage = Literal["filter", "pack", "cell"]
-"""Who reports: a task of `tw.where`, one that packs an input of `tw.sql`, or one that joins."""
+Stage = Literal["filter", "pack", "cell", "unpack"]
+"""Who reports: a task of `tw.where`, or one of `tw.sql` that packs an input, joins, or turns results into rows."""
 
 
 R = TypeVar("R", "InputReport", "OperatorReport")

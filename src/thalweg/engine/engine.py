@@ -186,6 +186,11 @@ class Engine:
         return self.runner.count
 
     @property
+    def seconds_above(self) -> float:
+        """Real time spent on what stands above the blocks, since this engine was made."""
+        return self.runner.seconds_above if isinstance(self.runner, TreeEngine) else 0.0
+
+    @property
     def left(self) -> list[str]:
         """Predicates left to the caller."""
         return self.runner.left

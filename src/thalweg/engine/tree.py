@@ -26,6 +26,7 @@ from thalweg.engine.relations import Relations
 from thalweg.engine.results import Results
 from thalweg.engine.sources import Watermark
 from thalweg.errors import CheckpointError, ThalwegError
+from thalweg.execute import meter
 from thalweg.language.algebra import Bound
 from thalweg.language.durations import Duration
 from thalweg.language.show import show
@@ -60,6 +61,7 @@ class TreeEngine:
             self.relations = Relations([query.root.child], self.leaves)
         self.begun = self.closed = False
         self.count = 0
+        self.seconds_above = 0.0
         self.steering, self.clocks = self.leaves.steering, self.leaves.clocks
 
     # Data in
@@ -132,7 +134,9 @@ class TreeEngine:
 
     def _given(self, into: Sink | None) -> pa.Table:
         """The rows that can leave by now."""
+        began = meter.now()
         rows = self._made()
+        self.seconds_above += meter.now() - began
         self.count += rows.num_rows
         if into is None:
             return rows

@@ -90,6 +90,11 @@ class RecordedMeter:
         return [self.costs[op] * w for op, w in zip(operators, work, strict=True)]
 
 
+def now() -> float:
+    """Real time in seconds from some moment on, to tell where it goes; no decision reads it."""
+    return perf_counter()
+
+
 def own_nanoseconds() -> int:
     """Processor time of this thread, for measuring prices."""
     return thread_time_ns()

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Observation, SparkSession
@@ -20,6 +21,7 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
+    StreamingQueryProgress,
 )
 
 from thalweg.errors import DefinitionError, did_you_mean
@@ -46,7 +48,7 @@ class Entry:
     control: Control
     history: History = field(default_factory=History)
     progress: dict[int, dict[str, int]] = field(default_factory=dict)
-    """Spark's own milliseconds by micro-batch."""
+    """Milliseconds by micro-batch, as `milliseconds` tells them."""
     runs: set[str] = field(default_factory=set)
     """Runs of streaming queries that reported under this name."""
     task: Any = None
@@ -146,7 +148,17 @@ class _Listener(StreamingQueryListener):
             if entry is not None:
                 entry.reports_from(str(event.progress.runId), board.started)
                 entry.add(list(row["stats"] or []))
-                entry.heard(event.progress.batchId, event.progress.durationMs)
+                entry.heard(event.progress.batchId, milliseconds(event.progress))
+
+
+def milliseconds(progress: StreamingQueryProgress) -> dict[str, int]:
+    """Spark's own count of a batch, and beside it when the trigger began and what a task's state store took to commit."""
+    found = dict(progress.durationMs)
+    found["began"] = int(datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).timestamp() * 1000)
+    for operator in progress.stateOperators:
+        tasks = max(operator.numShufflePartitions or 1, 1)
+        found["stateCommit"] = found.get("stateCommit", 0) + round((operator.commitTimeMs or 0) / tasks)
+    return found
 
 
 class Board:

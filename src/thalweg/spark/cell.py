@@ -14,7 +14,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,9 +74,11 @@ def _forget(seconds: float = 900.0) -> None:
 class Cell:
     """One cell in one batch."""
 
-    def __init__(self, task: CellTask, parts: StateStore) -> None:
+    def __init__(self, task: CellTask, parts: StateStore, commit: Callable[[], None] | None = None) -> None:
         self.task = task
         self._parts = parts
+        self._commit = commit
+        """Makes the changed parts count; None where Spark does that itself, once the task has ended."""
 
     def run(self, key: int, rows: Iterable[Row]) -> Iterator[tuple[bytes | None, str | None]]:
         """Blobs of results, then the report for the board, without a blob."""
@@ -96,9 +98,13 @@ class Cell:
         results = Results()
         bad = [bytes(r.blob) for r in arrived if r.input == BAD]
         tables, newest = arrivals([r for r in arrived if r.input != BAD], self.task.shared)
+        above = warm.engine.seconds_above
         warm.engine.take_batch(tables, newest=newest, into=results.add)
         clock.lap("join")
+        clock.part("relations", "join", warm.engine.seconds_above - above)
         written = self._save(warm)
+        if self._commit is not None:
+            self._commit()
         clock.lap("save")
         warm.used = time.monotonic()
         _warm[owner] = warm

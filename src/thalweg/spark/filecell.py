@@ -50,11 +50,10 @@ class FileCell:
         assert batch is not None
         for key, rows in sorted(arrived.items()):
             store = Versions(Path(self.folder) / query / str(key), batch, self.retain)
-            for blob, stats in Cell(self.cell, store).run(key, rows):
+            for blob, stats in Cell(self.cell, store, store.commit).run(key, rows):
                 yield pa.RecordBatch.from_pydict(
                     {"blob": pa.array([blob], pa.binary()), "stats": pa.array([stats], pa.string())}
                 )
-            store.commit()
 
 
 def filecell(task: FileCell) -> Callable[[Batches], Batches]:

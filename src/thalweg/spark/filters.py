@@ -31,6 +31,7 @@ from thalweg.spark.fields import field_of, type_of
 from thalweg.spark.obey import ignored, pinned
 from thalweg.spark.quarantine import ARROW, COLUMN, array
 from thalweg.spark.settle import settle
+from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number, partition
 from thalweg.spark.values import reader
 
@@ -57,25 +58,31 @@ class FilterTask:
 
     def run(self, batches: Batches) -> Batches:
         """Filter a task's batches; the row with the report comes last."""
+        watch = Stopwatch()
         cell = self._open()
+        watch.lap("filter")
         sample: pa.RecordBatch | None = None
         for batch in batches:
+            watch.lap("source")
             if not batch.num_rows:
                 continue
             batch = batch.rename_columns(self.schema.names)
             if sample is None:
                 sample = batch.slice(0, 1)
             kept = cell.feed(self.with_fields(batch)).select(range(len(self.schema.names)))
+            watch.lap("filter")
             if kept.num_rows:
                 yield _with_stats(self._judged(kept), None)
             if cell.bad:
                 bad, cell.bad = cell.bad, []
                 rows = batch.take(pa.array([at for at, _ in bad]))
                 yield _with_stats(rows.append_column(COLUMN, array([f for _, f in bad])), None)
+            watch.lap("write")
+        watch.lap("source")
         if sample is not None:
             if not cell.frozen:
                 _learned[self.key] = learned.record(cell.policy)
-            yield _with_stats(self._judged(sample), json.dumps(self._report(cell).record()))
+            yield _with_stats(self._judged(sample), json.dumps(self._report(cell, watch).record()))
 
     def _judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, with an empty column for quarantine where rows can go there."""
@@ -117,7 +124,7 @@ class FilterTask:
         readers = tuple(reader(p.kind, type_of(self.schema, c), self.timezone) for c in p.columns)
         return Filter(p.name, p.function, p.columns, p.kind, readers if any(readers) else ())
 
-    def _report(self, cell: FilterCell) -> TaskReport:
+    def _report(self, cell: FilterCell, watch: Stopwatch) -> TaskReport:
         return TaskReport(
             "filter",
             batch_number(),
@@ -125,6 +132,7 @@ class FilterTask:
             (of_filters(cell, ""),),
             results=cell.tally.rows_out,
             events=tuple(cell.events),
+            timing=watch.timing(),
             learned=None if cell.frozen else learned.record(cell.policy, light=True),
         )
 

@@ -26,6 +26,7 @@ from thalweg.spark.compat import arrow_schema
 from thalweg.spark.obey import obey
 from thalweg.spark.quarantine import array
 from thalweg.spark.settle import settle
+from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number
 from thalweg.spark.unpack import ASIDE, aside
 from thalweg.state.store import read_ipc, write_ipc
@@ -76,20 +77,27 @@ class LookupTask:
     def run(self, batches: Batches) -> Batches:
         """Results, then a row with the report."""
         schema = arrow_schema(self.schema)
+        watch = Stopwatch()
         rows = (row for batch in batches for row in batch.to_pylist())
         head = next(rows, None)
         if head is None:
             return
+        watch.lap("source")
         key, engine, warm = self._open(head.get("tables") or [])
         before = {i.alias: i for i in of_engine(engine)} if warm else {}
         events = obey(engine, self.cell.control, self.cell.key, self.cell.policy)
+        watch.lap("load")
         results = 0
         for row in rows:
+            watch.lap("source")
             found = engine.push(self.alias, read_ipc(row["blob"]))
             results += found.num_rows
+            watch.lap("join")
             whole = aside(found, schema) if ASIDE in schema.names else found.cast(schema)
             for part in whole.to_batches():
                 yield _with_stats(part, None)
+            watch.lap("write")
+        watch.lap("source")
         bad = [f for block in engine.blocks if block.faults is not None for f in block.faults.take()]
         if bad:
             for part in aside(pa.table({ASIDE: array(bad)}), schema).to_batches():
@@ -102,6 +110,7 @@ class LookupTask:
             results=results,
             made=results,
             events=(*engine.events(), *events),
+            timing=watch.timing(),
             loaded="warm" if warm else "new",
         )
         yield _told(schema, json.dumps(told.record()))

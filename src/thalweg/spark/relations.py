@@ -38,7 +38,6 @@ from thalweg.spark.keys import cell_keys
 from thalweg.spark.pack import PACKED_DDL
 from thalweg.spark.processor import OUT_DDL, CellProcessor
 from thalweg.spark.run import Run
-from thalweg.spark.unpack import unpack
 
 
 def blocks_of(
@@ -84,7 +83,7 @@ class TreeBuild:
             cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
         results = self.run.observed(cells, "cell", entry)
         schema = Engine(routed, policy=self.run.policy, prefiltered=True).schema
-        rows = results.mapInArrow(unpack(schema), spark_schema(schema))
+        rows = self.run.unpacked(results, schema, spark_schema(schema), entry)
         if root.order:
             rows = rows.orderBy(*[_sorted(name, *by[1:]) for name, by in self._sorting()])
             rows = rows.drop(*[name for name, _ in self._sorting()])

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from thalweg.engine.placing import Division
 from thalweg.errors import DefinitionError
@@ -24,6 +26,7 @@ from thalweg.spark.compat import ROCKSDB
 from thalweg.spark.control import CONF, Control, default_folder
 from thalweg.spark.given import PARTITIONS
 from thalweg.spark.pack import PACKED_DDL, PackTask, Retired, packer
+from thalweg.spark.unpack import STATS, timed, unpack
 from thalweg.state.times import tick_of
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -99,9 +102,16 @@ class Run:
         """Put the query on the board."""
         return board.register(Entry(asked, Control(self.control, self.key)))
 
-    def observed(self, df: DataFrame, stage: str, entry: Entry) -> DataFrame:
+    def unpacked(self, results: DataFrame, schema: pa.Schema, fields: StructType, entry: Entry) -> DataFrame:
+        """The cells' blobs as rows. In a streaming query the tasks report how long that took."""
+        if not self.streaming:
+            return results.mapInArrow(unpack(schema), fields)
+        rows = results.mapInArrow(timed(schema), StructType([*fields.fields, StructField(STATS, StringType())]))
+        return self.observed(rows, "unpack", entry, STATS)
+
+    def observed(self, df: DataFrame, stage: str, entry: Entry, column: str = "stats") -> DataFrame:
         """The rows of a stage, after its reports have gone to the board."""
-        stats = F.collect_list("stats").alias("stats")
+        stats = F.collect_list(column).alias("stats")
         if self.streaming:
             board.listen(self.spark)
             df = df.observe(f"{METRIC}{self.name}:{stage}", stats)
@@ -109,7 +119,7 @@ class Run:
             observation = Observation(f"{METRIC}{self.name}:{stage}:{uuid.uuid4().hex}")
             df = df.observe(observation, stats)
             board.wait_for(entry, observation)
-        return df.where(F.col("stats").isNull()).drop("stats")
+        return df.where(F.col(column).isNull()).drop(column)
 
     def use_rocksdb(self) -> None:
         if self.spark.conf.get(PROVIDER, "") == ROCKSDB:

@@ -46,7 +46,6 @@ from thalweg.spark.pack import Retired
 from thalweg.spark.processor import OUT_DDL, CellProcessor
 from thalweg.spark.relations import TreeBuild, blocks_of
 from thalweg.spark.run import Run
-from thalweg.spark.unpack import unpack
 
 
 def sql(
@@ -142,7 +141,8 @@ class _Build:
             cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
         results = self.run.observed(cells, "cell", entry)
         flat = self._flat()
-        return checkpoints.remembered(self._selected(results.mapInArrow(unpack(arrow_schema(flat)), flat)), task)
+        rows = self.run.unpacked(results, arrow_schema(flat), flat, entry)
+        return checkpoints.remembered(self._selected(rows), task)
 
     def _in_files(self, task: CellTask, folder: str, packed: DataFrame) -> DataFrame:
         """Cells that keep their state in files."""

@@ -21,5 +21,12 @@ class Stopwatch:
         self.processor[step] = self.processor.get(step, 0.0) + now[1] - self._at[1]
         self._at = now
 
+    def part(self, step: str, of: str, seconds: float) -> None:
+        """Some seconds of a step belong to another one."""
+        if seconds:
+            taken = min(seconds, self.wall[of])
+            self.wall[of] -= taken
+            self.wall[step] = self.wall.get(step, 0.0) + taken
+
     def timing(self) -> Timing:
         return Timing(self.began, time.time(), self.wall, self.processor)

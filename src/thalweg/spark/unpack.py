@@ -1,14 +1,20 @@
-"""Unpack: blobs of results back into rows. Imports only Arrow, so its workers start fast."""
+"""Unpack: blobs of results back into rows, and a row with the task's report. Imports little, so its workers start fast."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from thalweg.contract.report import TaskReport
 from thalweg.spark.settle import settle
+from thalweg.spark.stopwatch import Stopwatch
+from thalweg.spark.task import batch_number, partition
 
 ASIDE = "_quarantine"
+STATS = "__thalweg"
+"""The column with the report: no column of a result has this name."""
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -26,10 +32,44 @@ def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for batch in batches:
             for content in batch.column("blob"):
-                with pa.ipc.open_stream(content.as_buffer()) as reader:
-                    table = reader.read_all()
-                    whole = aside(table, schema) if ASIDE in schema.names else table.cast(schema)
-                    yield from whole.to_batches()
+                yield from _rows(content, schema)
         settle()
 
     return run
+
+
+def timed(schema: pa.Schema) -> Callable[[Batches], Batches]:
+    """The same, with a column STATS that is empty but for one more row, whose other columns are."""
+    fields = pa.schema([*(f.with_nullable(True) for f in schema), pa.field(STATS, pa.string())])
+
+    def told(batch: pa.RecordBatch, text: str | None = None) -> pa.RecordBatch:
+        stats = pa.nulls(batch.num_rows, pa.string()) if text is None else pa.array([text], pa.string())
+        return pa.RecordBatch.from_arrays([*batch.columns, stats], schema=fields)
+
+    def run(batches: Batches) -> Batches:
+        watch: Stopwatch | None = None
+        for batch in batches:
+            # Before the first results there is nothing to do but wait: that is the cells' time.
+            watch = watch or Stopwatch()
+            watch.lap("wait")
+            for content in batch.column("blob"):
+                for part in _rows(content, schema):
+                    whole = told(part)
+                    watch.lap("unpack")
+                    yield whole
+                    watch.lap("write")
+        if watch is not None:
+            watch.lap("wait")
+            report = TaskReport("unpack", batch_number(), partition(), (), timing=watch.timing())
+            empty = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema)
+            yield told(empty, json.dumps(report.record()))
+        settle()
+
+    return run
+
+
+def _rows(content: pa.BinaryScalar, schema: pa.Schema) -> Batches:
+    with pa.ipc.open_stream(content.as_buffer()) as reader:
+        table = reader.read_all()
+        whole = aside(table, schema) if ASIDE in schema.names else table.cast(schema)
+        yield from whole.to_batches()

@@ -11,6 +11,7 @@ from html import escape
 
 from thalweg.contract.report import ClassReport
 from thalweg.profile.prices import RECORDED
+from thalweg.watch import bottleneck
 from thalweg.watch.sankey import sankey
 from thalweg.watch.view import CutView, IndexView, InputView, OperatorView, PathView, QueryView
 
@@ -133,6 +134,7 @@ def blocks(view: QueryView) -> Iterator[Block]:
         yield _predicates(view, judged)
     if view.kind == "join" and any(i.probes is not None for i in view.inputs):
         yield _probes(view)
+    yield Lines(bottleneck.lines(view.spent))
     if view.calls:
         yield Lines([("calls", savings(view))])
 

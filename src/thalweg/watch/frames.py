@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from thalweg.contract.report import InputReport, TaskReport
-from thalweg.watch.stages import INSIDE, STAGES
+from thalweg.watch.stages import STAGES
 from thalweg.watch.view import BatchView
 
 FILTERS = [
@@ -49,7 +49,7 @@ def cells(reports: Sequence[TaskReport]) -> pd.DataFrame:
 def stages(batches: Sequence[BatchView]) -> pd.DataFrame:
     """Rows and seconds of each batch whose times are known."""
     rows = [{"batch": b.number, "rows": sum(i.rows_in for i in b.filters), **b.seconds} for b in batches if b.seconds]
-    return pd.DataFrame(rows, columns=["batch", "rows", "trigger", *STAGES, *INSIDE])
+    return pd.DataFrame(rows, columns=["batch", "rows", "trigger", *STAGES])
 
 
 def _route(i: InputReport) -> str:

@@ -21,7 +21,8 @@ from thalweg.spark.asked import Asked, AskedInput, Cut
 from thalweg.spark.control import Orders
 from thalweg.spark.history import History, Told
 from thalweg.spark.keys import tasks
-from thalweg.watch.stages import stages
+from thalweg.watch.bottleneck import spent
+from thalweg.watch.stages import busy, stages
 from thalweg.watch.view import (
     BatchView,
     CutView,
@@ -34,6 +35,8 @@ from thalweg.watch.view import (
     RouteView,
 )
 
+SPENT = 16
+"""Newest batches whose mean says where the time goes."""
 THAWED = "thawed: the policy decides again from the next batch on"
 
 
@@ -63,6 +66,7 @@ def gather(
         since,
         history.heard,
         tuple(history.floods.now.values()),
+        spent(tuple(_batches(asked, history, progress, _newer(history)))),
     )
 
 
@@ -248,7 +252,7 @@ def _batches(
     """Every batch that something was heard of after `since`; for filters in a batch job, every task."""
     found: dict[int, list[TaskReport]] = {}
     fresh: set[int] = set()
-    for r in history.reports("filter", "pack", "cell"):
+    for r in history.reports("filter", "pack", "cell", "unpack"):
         number = r.batch if r.batch is not None else 0 if asked.is_join else r.task
         found.setdefault(number, []).append(r)
         if r.heard > since:
@@ -258,13 +262,21 @@ def _batches(
     for number in sorted(found):
         cells = [r for r in found[number] if r.stage == "cell"]
         if number in fresh:
-            first = [r for r in found[number] if r.stage != "cell"]
+            first = [r for r in found[number] if r.stage in ("filter", "pack")]
             aliases = list(dict.fromkeys(i.alias for r in first for i in r.inputs))
             filters = [_together([r.input(a) for r in first if any(i.alias == a for i in r.inputs)]) for a in aliases]
-            seconds = stages(progress[number], first, cells) if number in progress and first and cells else {}
+            timed = [r for r in found[number] if r.timing.seconds]
+            seconds = stages(progress[number], timed) if number in progress and timed else {}
             joined = tuple(_stored(_added(cells, before, a), n) for a, n in copies.items()) if cells else ()
-            yield BatchView(number, tuple(filters), joined, sum(r.results for r in cells), seconds)
+            yield BatchView(number, tuple(filters), joined, sum(r.results for r in cells), seconds, busy(timed))
         before |= {r.task: r for r in cells}
+
+
+def _newer(history: History) -> int:
+    """The number of the last report before the newest batches."""
+    reports = [r for r in history.reports("filter", "pack", "cell", "unpack") if r.batch is not None]
+    newest = sorted({r.batch for r in reports if r.batch is not None})[-SPENT:]
+    return min((r.heard for r in reports if r.batch in newest), default=history.heard + 1) - 1
 
 
 def _newest(history: History, alias: str) -> list[InputReport]:

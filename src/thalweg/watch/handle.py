@@ -112,7 +112,7 @@ class QueryHandle:
             return frames.filters(history.reports("filter", "pack"))
 
     def stages(self) -> pd.DataFrame:
-        """Seconds of each batch of a join by stage, and what the cells' part is made of."""
+        """Wall-clock seconds of each batch by stage; they add up (`watch/stages.py`)."""
         return frames.stages(self.view().recent)
 
     def freeze(self, order: Order | None = None) -> Plan:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.contract.report import InputReport
-from thalweg.watch import explain, svg
+from thalweg.watch import bottleneck, explain, svg
 from thalweg.watch.sankey import sankey
 from thalweg.watch.stages import STAGES
 from thalweg.watch.svg import Points, brief
@@ -81,7 +81,8 @@ def verdict(view: QueryView) -> str:
     plan = f"The plan changed {times}." if changes else "The plan did not change."
     kept = f"State: {explain.state(view)}." if view.stored else ""
     saved = explain.savings(view)
-    return " ".join(filter(None, (f"{saved}." if saved else "", kept, plan)))
+    time = "".join(f" {said[0].upper()}{said[1:]}." for _, said in bottleneck.lines(view.spent))
+    return " ".join(filter(None, (f"{saved}." if saved else "", kept, plan))) + time
 
 
 def _cards(view: QueryView) -> str:

@@ -195,13 +195,29 @@ class BatchView:
     cells: tuple[InputReport, ...]
     results: int
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Time per stage, where Spark reported it."""
+    """Wall-clock time per stage, where Spark reported it (`stages.py`)."""
+    busy: Mapping[str, float] = field(default_factory=dict)
+    """Time of all tasks together, by stage."""
 
     def filtered(self, alias: str) -> InputReport | None:
         return next((i for i in self.filters if i.alias == alias), None)
 
     def joined(self, alias: str) -> InputReport | None:
         return next((i for i in self.cells if i.alias == alias), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SpentView:
+    """Where the time of a batch goes, on average over the newest ones."""
+
+    batches: int
+    rows: float
+    trigger: float
+    """Seconds."""
+    stages: Mapping[str, float]
+    """Seconds of wall clock (`stages.py`)."""
+    culprits: tuple[tuple[str, str, float], ...] = ()
+    """Stage, and the operator that takes most of its time, with its share."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +249,8 @@ class QueryView:
     """Pass it as `since` to get only what comes next."""
     floods: tuple[str, ...] = ()
     """Inputs of whose newest batch most rows were left out, as sentences."""
+    spent: SpentView | None = None
+    """None while no batch has told its times."""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON values, with the totals that are derived from others."""
