@@ -205,13 +205,26 @@ def stream(
     return StreamInput(df, time, micros(lateness, "lateness"), silent, rate, unit, far)
 
 
-def table(df: DataFrame) -> TableInput:
+def table(df: DataFrame | Callable[[], DataFrame], refresh: str | None = None) -> TableInput:
     """A static DataFrame as a table of `tw.sql`. It is always in view.
 
-    A streaming join of several streams reads its tables in its first batch and keeps them in the checkpoint: a restart
-    finds them as they were. A query over one stream reads its tables once, when it starts.
+    Without `refresh`, a streaming join of several streams reads its tables in its first batch and keeps them in the
+    checkpoint: a restart finds them as they were. A query over one stream reads its tables once, when it starts.
+
+    Parameters
+    ----------
+    df
+        The table; or a function that makes it, called for every reading. Files that came later are only found by a new
+        DataFrame: `lambda: spark.read.parquet(folder)`.
+    refresh
+        When a running query reads the table again: "10 minutes", or "batch" for after every batch with rows. Every
+        batch uses one version of the table, also if it is repeated. Needs `tw.sql(..., checkpoint=)`.
     """
-    return TableInput(df)
+    make = None if hasattr(df, "isStreaming") else df
+    every: int | Literal["batch"] | None = None
+    if refresh is not None:
+        every = "batch" if refresh == "batch" else micros(refresh, "refresh")
+    return TableInput(df if make is None else make(), every, make)
 
 
 def kafka(

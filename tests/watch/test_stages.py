@@ -9,7 +9,7 @@ from thalweg.watch.view import BatchView
 
 
 def task(stage, began, **steps):
-    return TaskReport(stage, 3, 0, (), timing=Timing(began, began + sum(steps.values()), steps))
+    return TaskReport(stage, 3, 0, (), timing=Timing(began, began + sum(steps.values()), steps, steps))
 
 
 SPARK = {"triggerExecution": 10_000, "addBatch": 8_000, "latestOffset": 500, "walCommit": 700, "commitOffsets": 800}

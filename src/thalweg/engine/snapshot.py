@@ -94,8 +94,11 @@ def read(engine: BlockEngine, parts: Mapping[str, bytes]) -> None:
     engine.flow.batches, engine.flow.output.count, engine.begun, engine.closed = record["counts"]
     for name, values in record["sources"].items():
         feed = engine.feeds[name]
+        own = feed.rows
         feed.watermark, feed.newest, feed.rows, feed.late, feed.timeless, feed.released = values
-        if name not in engine.given:
+        if name in engine.given:
+            feed.rows = own  # a table may have been read again
+        else:
             _read_waiting(feed, parts)
     # Another tuner, none, or one of another version starts afresh: layouts can be rebuilt and are no part of the answer.
     tuned = record["tuning"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from thalweg.language.query import Unit
 
@@ -29,3 +30,7 @@ class TableInput:
     """A static DataFrame to read as a table."""
 
     df: Any
+    refresh: int | Literal["batch"] | None = None
+    """When to read it again: every few microseconds, as given, or after every batch with rows; None: never."""
+    make: Callable[[], Any] | None = None
+    """Makes the DataFrame anew; without it the same one is read."""

@@ -57,6 +57,16 @@ class BlockInputs:
                  for i in self.query.streams}  # fmt: skip
         return next(iter(types.values())) if len(types) == 1 else TimestampType()
 
+    def prepared_again(self, aliases: Sequence[str]) -> DataFrame:
+        """A table as it is now."""
+        again = {a: _anew(self.frames[a], self.query.input(a)) for a in aliases}
+        return BlockInputs(self.query, {**self.frames, **again}, self.groups, self.types, self.left).prepared(aliases)
+
+    def columns(self, aliases: Sequence[str]) -> list[str]:
+        """Of a prepared table."""
+        read = list(dict.fromkeys(c for a in aliases for c in self.read(a)))
+        return read if len(aliases) == 1 else [*read, MEMBERS]
+
     def prepared(self, aliases: Sequence[str]) -> DataFrame:
         """A source for the inputs that read it."""
         return self._alone(aliases[0]) if len(aliases) == 1 else self._together(aliases)
@@ -126,6 +136,13 @@ class BlockInputs:
                 else "on candidates, as soon as its inputs are bound"
             )
         return places
+
+
+def _anew(given: StreamInput | TableInput, entry: Input) -> StreamInput | TableInput:
+    """A table whose DataFrame is made again, where that was asked for."""
+    if not isinstance(given, TableInput) or given.make is None:
+        return given
+    return _with_computed(replace(given, df=given.make()), entry)
 
 
 def _with_computed(given: StreamInput | TableInput, entry: Input) -> StreamInput | TableInput:

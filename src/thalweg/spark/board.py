@@ -31,6 +31,7 @@ from thalweg.spark.compat import texts_of
 from thalweg.spark.control import Control
 from thalweg.spark.floods import BEGAN
 from thalweg.spark.history import History, Told
+from thalweg.spark.refresh import FOLDER, Refresher
 
 log = logging.getLogger("thalweg")
 BATCHES = 10_000
@@ -51,6 +52,8 @@ class Entry:
     """Milliseconds by micro-batch, as `milliseconds` tells them."""
     runs: set[str] = field(default_factory=set)
     """Runs of streaming queries that reported under this name."""
+    refresher: Refresher | None = None
+    """Reads the tables again that ask for it."""
     task: Any = None
     """The cells' task of a join with state."""
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=JOBS))
@@ -141,14 +144,22 @@ class _Listener(StreamingQueryListener):
         with board.runs:
             board.started.discard(str(event.runId))
             board.runs.notify_all()
+        for entry in list(board.entries.values()):
+            if entry.refresher is not None:
+                entry.refresher.ended(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        heard: dict[str, Entry] = {}
         for metric, row in event.progress.observedMetrics.items():
             entry = board.reporting(metric)
             if entry is not None:
                 entry.reports_from(str(event.progress.runId), board.started)
                 entry.add(list(row["stats"] or []))
                 entry.heard(event.progress.batchId, milliseconds(event.progress))
+                heard[entry.name] = entry
+        for entry in heard.values():
+            if entry.refresher is not None:
+                entry.refresher.heard(str(event.progress.runId), *rows_of(event.progress))
 
 
 def milliseconds(progress: StreamingQueryProgress) -> dict[str, int]:
@@ -159,6 +170,18 @@ def milliseconds(progress: StreamingQueryProgress) -> dict[str, int]:
         tasks = max(operator.numShufflePartitions or 1, 1)
         found["stateCommit"] = found.get("stateCommit", 0) + round((operator.commitTimeMs or 0) / tasks)
     return found
+
+
+def rows_of(progress: StreamingQueryProgress) -> tuple[int, int]:
+    """Rows of streams in a batch, and published versions of tables. Over Connect Spark does not count: one of each."""
+    rows = taken = 0
+    for source in progress.sources:
+        came = 1 if source.numInputRows is None else source.numInputRows
+        if FOLDER in (source.description or ""):
+            taken += came
+        else:
+            rows += came
+    return rows, taken
 
 
 class Board:

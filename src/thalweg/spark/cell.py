@@ -28,7 +28,7 @@ from thalweg.engine.gate import NOTHING
 from thalweg.engine.recut import gather
 from thalweg.engine.report import of_engine
 from thalweg.errors import CheckpointError
-from thalweg.plan import Event
+from thalweg.plan import Event, Reason
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.moved import SEAL, TABLE, Moved, tables_of
@@ -36,6 +36,7 @@ from thalweg.spark.obey import obey
 from thalweg.spark.pack import GONE
 from thalweg.spark.quarantine import BAD
 from thalweg.spark.quarantine import blob as blob_of
+from thalweg.spark.refresh import TAKEN, versions
 from thalweg.spark.seal import check_format, events, other_cut, refuse_cut
 from thalweg.spark.shared import by_input
 from thalweg.spark.stopwatch import Stopwatch
@@ -90,8 +91,10 @@ class Cell:
             return
         clock.lap("receive")
         owner = (self.task.token, key)
+        arrived, renewed = versions(arrived, self.task.tables)
+        news = self._renew(owner, renewed)
         warm, loaded = self._open(owner)
-        told, warm.events = warm.events, []
+        told, warm.events = [*warm.events, *news], []
         if self.task.control:
             told += obey(warm.engine, self.task.control, self.task.key, self.task.policy)
         clock.lap("load")
@@ -99,7 +102,9 @@ class Cell:
         bad = [bytes(r.blob) for r in arrived if r.input == BAD]
         tables, newest = arrivals([r for r in arrived if r.input != BAD], self.task.shared)
         above = warm.engine.seconds_above
-        warm.engine.take_batch(tables, newest=newest, into=results.add)
+        # Rows of an only stream wait for nobody, so none of them is late, as where tables are only looked up.
+        marks = None if self.task.alone else newest
+        warm.engine.take_batch(tables, newest=marks, into=results.add)
         clock.lap("join")
         clock.part("relations", "join", warm.engine.seconds_above - above)
         written = self._save(warm)
@@ -132,6 +137,26 @@ class Cell:
     def keep_table(self, row: Row) -> None:
         """Store a packed part of a table, before the first batch."""
         self._parts.updateValue((f"{TABLE}{row.input}/{row.part}",), (bytes(row.blob),))
+
+    def _renew(self, owner: tuple[str, int], renewed: Mapping[str, tuple[int, list[Row]]]) -> list[Event]:
+        """Put new versions of tables in place of the old, in the state: the engine is made again from there."""
+        told = []
+        for name, (version, rows) in sorted(renewed.items()):
+            own = f"{TABLE}{name}/"
+            for part in (
+                [k[0] for k, _ in self._parts.iterator() if k[0].startswith(own)] if self._parts.exists() else []
+            ):
+                self._parts.removeKey((part,))
+            for row in rows:
+                if row.blob is not None:
+                    self._parts.updateValue((f"{own}{version}.{row.part}",), (bytes(row.blob),))
+            _warm.pop(owner, None)
+            if owner[1] == FIRST:
+                why = Reason.of(
+                    "version {version} of '{table}' is in force from this batch on", version=version, table=name
+                )
+                told.append(Event("tables", TAKEN, version, 0, why))
+        return told
 
     def _open(self, owner: tuple[str, int]) -> tuple[Warm, str]:
         warm = _warm.pop(owner, None)

@@ -80,6 +80,15 @@ class CellTask:
     def inputs(self) -> Sequence[Input]:
         return [i for block in self.blocks for i in block.inputs]
 
+    @property
+    def tables(self) -> frozenset[str]:
+        return frozenset(i.source for i in self.inputs if not i.is_stream)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the query joins one stream with nothing but tables, and its rows need not wait."""
+        return sum(i.is_stream for i in self.inputs) == 1 and not any(i.window.ordered for i in self.inputs)
+
     @cached_property
     def seal(self) -> dict[str, Any]:
         """What the state is sealed with."""

@@ -82,12 +82,18 @@ class Run:
         """The rows of these sources, filtered and cut into one blob for each cell."""
         packs = []
         for group in groups:
-            pack = PackTask(
-                block.query, group, self.tick, division, self.policy, self.seed, self.control, self.key,
-                block.ahead(group[0]), retired, self.on_error, beats,
-            )  # fmt: skip
+            pack = self.pack_task(block, group, division, retired, beats)
             packs.append(block.prepared(group).mapInArrow(packer(pack), PACKED_DDL))
         return reduce(DataFrame.unionByName, packs)
+
+    def pack_task(
+        self, block: BlockInputs, group: tuple[str, ...], division: Division, retired: Retired | None = None,
+        beats: bool = False,
+    ) -> PackTask:  # fmt: skip
+        return PackTask(
+            block.query, group, self.tick, division, self.policy, self.seed, self.control, self.key,
+            block.ahead(group[0]), retired, self.on_error, beats,
+        )  # fmt: skip
 
     def cell_task(
         self, query: Query | Bound, shares: Shares, idle: Mapping[str, int], shared: Mapping[str, Sequence[str]]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -24,7 +25,7 @@ from thalweg.engine.placing import ByShares
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.shape import Shape
 from thalweg.language.algebra import Bound
-from thalweg.language.inputs import StreamInput
+from thalweg.language.inputs import StreamInput, TableInput
 from thalweg.language.query import Query
 from thalweg.optimize import shares as sharing
 from thalweg.optimize.caches.tuner import make as cache_tuner
@@ -42,8 +43,9 @@ from thalweg.spark.faithful import Meaning
 from thalweg.spark.filecell import RETAINED, FileCell, filecell, folder_for
 from thalweg.spark.given import sort_out, wanted_cells
 from thalweg.spark.lookup import BLOBS_DDL, LookupTask, looker, wrapper
-from thalweg.spark.pack import Retired
+from thalweg.spark.pack import PACKED_DDL, Retired
 from thalweg.spark.processor import OUT_DDL, CellProcessor
+from thalweg.spark.refresh import FOLDER, Refresher, Renewed, renewer
 from thalweg.spark.relations import TreeBuild, blocks_of
 from thalweg.spark.run import Run
 
@@ -81,6 +83,11 @@ def sql(
                 'on_error="quarantine" is for joins of windows: a row of a relation has no place for the bad ones',
                 hint='on_error="skip" leaves them out and counts them',
             )
+        if any(isinstance(f, TableInput) and f.refresh is not None for f in frames.values()):
+            raise DefinitionError(
+                "only a plain join reads its tables again, and this query has more around it",
+                hint="leave out refresh=, or read the table as a stream of its changes",
+            )
         bound, blocks = blocks_of(bound, frames, meaning)
         run = replace(Run.of(spark, blocks, text, policy, name, seed or 0, index, caches), on_error=on_error)
         return TreeBuild(bound, blocks, run, cells).build()
@@ -88,7 +95,8 @@ def sql(
     run = replace(Run.of(spark, [block], text, policy, name, seed or 0, index, caches), on_error=on_error)
     build = _Build(block, run, cells, checkpoint, folder)
     try:
-        return build.lookup() if run.streaming and len(block.query.streams) == 1 else build.join()
+        alone = run.streaming and len(block.query.streams) == 1 and not build.renewed
+        return build.lookup() if alone else build.join()
     except AnalysisException as error:
         raise (catalog.unknown(error, functions) or error) from None
 
@@ -106,6 +114,14 @@ class _Build:
         self.inputs, self.run, self.checkpoint, self.folder = block, run, checkpoint, folder
         self.query, self.shape = block.query, block.shape
         self.shares, self.why = sharing.for_query(self.query, wanted_cells(run.spark, cells), self._rates())
+
+    @property
+    def renewed(self) -> dict[str, TableInput]:
+        """Tables to read again while the query runs, by alias."""
+        if not self.run.streaming:
+            return {}
+        found = self.inputs.frames.items()
+        return {a: f for a, f in found if isinstance(f, TableInput) and f.refresh is not None}
 
     def _rates(self) -> list[float] | None:
         """Declared rates; an input without one gets the average of the others."""
@@ -130,7 +146,10 @@ class _Build:
             move = checkpoints.moved(self.run.spark, task, self.checkpoint)
             if move is not None:
                 task, retired = replace(task, moved=move), Retired(move.batch, move.retired)
-        packed = self.run.observed(self._packed(sent, retired, beats=files), "pack", entry)
+        rows = self._packed(sent, retired, beats=files)
+        if self.renewed:
+            rows = rows.unionByName(self._renewals(entry))
+        packed = self.run.observed(rows, "pack", entry)
         grouped = packed.groupBy("key")
         if self.folder is not None and files:
             cells = self._in_files(task, self.folder, packed)
@@ -167,6 +186,24 @@ class _Build:
         if not tables:
             return None
         return self._packed(tables).where("blob IS NOT NULL").drop("stats").groupBy("key")
+
+    def _renewals(self, entry: Entry) -> DataFrame:
+        """Packed rows of tables that were read again."""
+        if self.checkpoint is None:
+            raise DefinitionError(
+                "a table with refresh= needs a folder for its versions",
+                hint="give tw.sql(..., checkpoint=) the folder of the query's checkpoint, which all workers must see",
+            )
+        folder = Path(str(folder_for(self.run.spark, f"{self.checkpoint}/{FOLDER}", None)))
+        groups = {g[0]: g for g in self.inputs.groups if g[0] in self.renewed}
+        division = ByShares(self.shares)
+        tasks = {alias: self.run.pack_task(self.inputs, group, division) for alias, group in groups.items()}
+        tables = [
+            Renewed(a, self.inputs.columns(g), partial(self.inputs.prepared_again, g), refresh)
+            for a, g in groups.items() if (refresh := self.renewed[a].refresh) is not None
+        ]  # fmt: skip
+        entry.refresher = Refresher(self.run.spark, folder, tables, entry.decided)
+        return entry.refresher.lines().coalesce(1).mapInArrow(renewer(tasks), PACKED_DDL)
 
     def lookup(self) -> DataFrame:
         """One stream, tables: every task joins its own rows."""

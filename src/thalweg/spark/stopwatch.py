@@ -23,10 +23,11 @@ class Stopwatch:
 
     def part(self, step: str, of: str, seconds: float) -> None:
         """Some seconds of a step belong to another one."""
-        if seconds:
-            taken = min(seconds, self.wall[of])
-            self.wall[of] -= taken
-            self.wall[step] = self.wall.get(step, 0.0) + taken
+        share = min(seconds / self.wall[of], 1.0) if self.wall[of] else 0.0
+        for clock in (self.wall, self.processor) if share else ():
+            taken = clock[of] * share
+            clock[of] -= taken
+            clock[step] = clock.get(step, 0.0) + taken
 
     def timing(self) -> Timing:
         return Timing(self.began, time.time(), self.wall, self.processor)

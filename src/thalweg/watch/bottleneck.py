@@ -42,7 +42,11 @@ def spent(batches: Sequence[BatchView]) -> SpentView | None:
 
 
 def _culprit(batches: Sequence[BatchView], stage: str) -> tuple[str, float] | None:
-    """The operator that takes most of the tasks' time in a stage, with its share, if that is at least half of it."""
+    """The operator that takes most of the tasks' time in a stage, with its share, if that is at least half of it.
+
+    Operators count their own processor time and the waiting they chose (`execute/meter.py`), so that is what they are
+    compared with: on a busy machine a stage's wall clock shows mostly other programs.
+    """
     whole = sum(b.busy.get(stage, 0.0) for b in batches)
     taken: dict[str, float] = {}
     for i in (i for b in batches for i in (b.filters if stage == "pack" else b.cells)):

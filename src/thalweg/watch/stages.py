@@ -78,10 +78,10 @@ def stages(milliseconds: Mapping[str, int], reports: Sequence[TaskReport]) -> di
 
 
 def busy(reports: Sequence[TaskReport]) -> dict[str, float]:
-    """Seconds of all tasks together by stage: with several cores they are more than the wall clock shows."""
+    """Processor seconds of all tasks together, by stage."""
     found: dict[str, float] = {}
     for r in reports:
-        for step, seconds in r.timing.seconds.items():
+        for step, seconds in r.timing.processor.items():
             if step in STEPS:
                 found[STEPS[step]] = found.get(STEPS[step], 0.0) + seconds
     return found

@@ -197,7 +197,7 @@ class BatchView:
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall-clock time per stage, where Spark reported it (`stages.py`)."""
     busy: Mapping[str, float] = field(default_factory=dict)
-    """Time of all tasks together, by stage."""
+    """Processor time of all tasks together, by stage."""
 
     def filtered(self, alias: str) -> InputReport | None:
         return next((i for i in self.filters if i.alias == alias), None)
