@@ -86,7 +86,9 @@ class CellTask:
 
     @property
     def alone(self) -> bool:
-        """Whether the query joins one stream with nothing but tables, and its rows need not wait."""
+        """Whether the query is a plain join of one stream with tables, whose rows need not wait."""
+        if not isinstance(self.query, Query):
+            return False
         return sum(i.is_stream for i in self.inputs) == 1 and not any(i.window.ordered for i in self.inputs)
 
     @cached_property
