@@ -7,7 +7,10 @@ print(tw.query("hot").explain())
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thalweg.errors import CheckpointError, ConnectorError, DefinitionError, PredicateError, QueryError, ThalwegError
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from thalweg.language.query import Source
 
 __version__ = "0.1.0"
+_told = False
 
 _ELSEWHERE = {"Engine": "thalweg.engine.engine", "Source": "thalweg.language.query"}
 _DOORS = (
@@ -86,8 +90,24 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """What needs pyspark is imported when first used: the engine works without."""
     if name in _DOORS or name in _ELSEWHERE:
+        if name != "Source":
+            _tell_compiling()
         return getattr(import_module(_ELSEWHERE.get(name, "thalweg.api")), name)
     raise AttributeError(f"module 'thalweg' has no attribute '{name}'")
+
+
+def _tell_compiling() -> None:
+    """Say once that kernels are being compiled, which otherwise looks like a program that hangs.
+
+    Importing them compiles those of a plain join and keeps them on disk, here before any worker needs them.
+    """
+    global _told
+    if _told:
+        return
+    _told = True
+    own = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "execute" / "kernels" / "__pycache__")
+    if not any(next(place.rglob("join.join-*.nbi"), None) for place in (own, Path.home() / ".cache" / "numba")):
+        print("thalweg: compiling its kernels for this machine, once; this can take half a minute", file=sys.stderr)
 
 
 def __dir__() -> list[str]:

@@ -146,7 +146,7 @@ def _kernels() -> Finding:
                        "set NUMBA_CACHE_DIR to a folder that workers can write to; otherwise each compiles")  # fmt: skip
     kept = len(list(folder.glob("*.nbc")))
     return Finding(
-        "numba cache", f"{kept} kernels cached" if kept else "empty: the first join compiles for a few seconds", "good"
+        "numba cache", f"{kept} kernels cached" if kept else "empty: the first use compiles for half a minute", "good"
     )
 
 

@@ -19,7 +19,6 @@ from thalweg.engine.flow import MakePolicy
 from thalweg.engine.leaves import Leaves, Options
 from thalweg.engine.output import Kind, Sink
 from thalweg.engine.sources import Watermark
-from thalweg.engine.tree import TreeEngine
 from thalweg.errors import DefinitionError
 from thalweg.execute.meter import Meter
 from thalweg.execute.operators.stem import BUFFER
@@ -36,6 +35,7 @@ from thalweg.state.stem import SLICE_ROWS
 if TYPE_CHECKING:
     from thalweg.contract.explanation import Explanation
     from thalweg.engine.counts import ByClass
+    from thalweg.engine.tree import TreeEngine
     from thalweg.optimize.caches.tuner import CacheTuner
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
 
@@ -115,6 +115,7 @@ class Engine:
             cache_bytes,
         )
         self.runner: BlockEngine | TreeEngine
+        self._tree: TreeEngine | None = None
         self.known: BlockEngine | Leaves
         """Who tells what is known and decided."""
         if isinstance(asked, Query) or asked.plain is not None:
@@ -127,7 +128,10 @@ class Engine:
         else:
             if deltas is not None or output is not None:
                 raise DefinitionError("deltas= and output= are for queries that are nothing but a join")
-            self.runner = TreeEngine(asked, options, idle=idle, scheduler=scheduler)
+            # Only now: its operators have compiled kernels of their own, which a plain join does without.
+            from thalweg.engine.tree import TreeEngine
+
+            self.runner = self._tree = TreeEngine(asked, options, idle=idle, scheduler=scheduler)
             self.known = self.runner.leaves
 
     # Data in
@@ -188,7 +192,7 @@ class Engine:
     @property
     def seconds_above(self) -> float:
         """Real time spent on what stands above the blocks, since this engine was made."""
-        return self.runner.seconds_above if isinstance(self.runner, TreeEngine) else 0.0
+        return 0.0 if self._tree is None else self._tree.seconds_above
 
     @property
     def left(self) -> list[str]:

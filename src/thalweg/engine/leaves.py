@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
     from thalweg.plan.reason import Fact
 
+RECORD = "tree"
+"""The part of a snapshot that says what the state of a tree belongs to."""
+
 
 @dataclass(frozen=True)
 class Options:

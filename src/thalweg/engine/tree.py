@@ -20,7 +20,7 @@ from thalweg.contract.scheduler import Scheduler
 from thalweg.engine import schedule
 from thalweg.engine.answer import Answer
 from thalweg.engine.block import BlockEngine
-from thalweg.engine.leaves import Leaves, Options, under
+from thalweg.engine.leaves import RECORD, Leaves, Options, under
 from thalweg.engine.output import Sink
 from thalweg.engine.relations import Relations
 from thalweg.engine.results import Results
@@ -36,8 +36,6 @@ from thalweg.state.slice import ALWAYS, FOREVER
 IDLE = Reason("a stream that may fall silent takes idle=")
 FORMAT = 1
 """Version of what is written here."""
-RECORD = "tree"
-"""The part that says what the state belongs to."""
 
 
 class TreeEngine:

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from thalweg.engine.block import BlockEngine
+from thalweg.engine.leaves import RECORD
 from thalweg.engine.recut import Grid
 from thalweg.engine.snapshot import compared, record_in
-from thalweg.engine.tree import RECORD
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError
 from thalweg.language.query import Query
 from thalweg.spark.board import board
