@@ -105,7 +105,7 @@ def _drain(who: str, feed: Feed, make: Callable[[], DataFrame], scratch: Path, l
     steady = triggers[len(triggers) // 4 : -1] or triggers
     rows = sum(p["numInputRows"] for p in told[len(triggers) // 4 : -1]) or 1
     states = [sum(o["numRowsTotal"] for o in p["stateOperators"]) for p in query.recentProgress]
-    answer = Counter() if cut_off else Counter(tuple(r) for r in _rows(query.sparkSession, out))
+    answer = Counter() if cut_off else Counter(tuple(r) for r in _rows(out))
     took = sum(steady) * feed.rows / rows
     run = Run(who, feed.workload.name, feed.rows, took, clock.since_start(), steady, max(states, default=0), answer)
     run.cut_off = cut_off
@@ -113,7 +113,8 @@ def _drain(who: str, feed: Feed, make: Callable[[], DataFrame], scratch: Path, l
     return run
 
 
-def _rows(spark: SparkSession, out: Path) -> list[Any]:
+def _rows(out: Path) -> list[Any]:
+    spark = SparkSession.active()
     return spark.read.parquet(str(out)).collect()
 
 

@@ -91,6 +91,42 @@ def test_an_unmatched_row_comes_once_no_partner_can() -> None:
     assert set(engine.stats()["operators"].values()) == {0}
 
 
+@pytest.mark.parametrize(
+    ("join", "wanted"),
+    [
+        (
+            "a [RANGE 10 SECONDS] AS x LEFT ANTI JOIN b [NOW] AS y",
+            "a row of x without a partner waits 13 seconds: 10 seconds in the window of x and 3 seconds of lateness of y, "
+            "counted by the times of y",
+        ),
+        (
+            "a [NOW] AS x FULL JOIN b [RANGE 1 MINUTE] AS y",
+            "a row of x without a partner waits 3 seconds: 0 seconds in the window of x and 3 seconds of lateness of y, "
+            "counted by the times of y; a row of y without a partner waits 1 minute: 1 minute in the window of y and 0 seconds "
+            "of lateness of x, counted by the times of x",
+        ),
+        (
+            "a [ROWS 3] AS x LEFT JOIN b [NOW] AS y",
+            "a row of x without a partner waits until its window lets it go, or for close()",
+        ),
+        (
+            "a [NOW] AS x LEFT JOIN t AS y",
+            "a row of x without a partner does not wait: the other side is a table",
+        ),
+    ],
+)  # fmt: skip
+def test_explain_says_how_long_a_row_waits_for_a_partner(join: str, wanted: str) -> None:
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64()})
+    sources = {
+        "a": tw.Source(schema, time="ts", unit="s"), "b": tw.Source(schema, time="ts", unit="s", lateness="3 seconds"),
+        "t": tw.Source(schema),
+    }  # fmt: skip
+    engine = tw.Engine(f"SELECT x.k FROM {join} ON x.k = y.k", sources, tables={"t": schema.empty_table()})
+    explained = engine.explain()
+    (why,) = (str(e.why) for name, e in explained.items() if "match" in name)
+    assert why.endswith("; " + wanted)
+
+
 def test_semi_and_anti_join_divide_the_rows() -> None:
     found = {}
     for kind in ("semi", "anti"):
@@ -101,7 +137,7 @@ def test_semi_and_anti_join_divide_the_rows() -> None:
     assert found == {"semi": [(7, 10, 3)], "anti": [(8, 11, 1)]}, "a semi join tells the time of the first partner"
 
 
-@pytest.mark.parametrize(("first", "wanted"), [("LEFT", []), ("LEFT ANTI", []), ("LEFT SEMI", [(0,)])])
+@pytest.mark.parametrize(("first", "wanted"), [("LEFT", []), ("LEFT ANTI", []), ("LEFT SEMI", [(0,)]), ("FULL", [])])
 def test_an_inner_join_after_an_outer_one_does_not_go_first(first: str, wanted: list[Any]) -> None:
     """x meets z at 1 and y at 5, when z is gone: x has a partner, and (x, y) and z never live together. A semi join adds
     nothing to x, which lives on."""
@@ -181,7 +217,7 @@ def test_every_door_works_for_several_blocks() -> None:
     engine.advance()
     explained = engine.explain()
     assert set(explained) == {"a", "b", "a#2", "3 match (anti)"}
-    assert str(explained["3 match (anti)"].why).endswith("rows wait for time to pass; a, b holds it back")
+    assert "rows wait for time to pass; a, b holds it back; " in str(explained["3 match (anti)"].why)
     assert set(engine.plan().routes) == {"a", "b", "a#2"}
     assert set(engine.needed()) <= {"a", "b", "a#2"}
     assert set(engine.classes()) == {"a", "b", "a#2", "t"}

@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping
 from thalweg.contract.relation import History, Moves
 from thalweg.engine.leaves import Leaves, under
 from thalweg.engine.relations import Relations, names
+from thalweg.engine.waits import wait_of
 from thalweg.language.algebra import Leaf, Node
 from thalweg.language.bind.kinds import grows
+from thalweg.plan import Reason
 from thalweg.relate.arrivals import Arrivals
 from thalweg.relate.histories import history, native
 from thalweg.relate.lives import Lives
@@ -98,6 +100,15 @@ class Results:
                 found[f"{name} ({operator.kind})"] = operator.waiting()
             elif k in self.arrivals and self.ordered:
                 found[name] = self.arrivals[k].size()
+        return found
+
+    def waits(self) -> dict[str, Reason]:
+        """How long rows of an operator wait for a partner, at most."""
+        found = {}
+        for k, name in enumerate(names(self.nodes)):
+            operator = self.histories.get(k)
+            if isinstance(operator, Meet) and operator.kind != "inner":
+                found[f"{name} ({operator.kind})"] = wait_of(operator.node)
         return found
 
     # State

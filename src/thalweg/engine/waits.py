@@ -1,0 +1,44 @@
+"""How long a row waits for a partner that may still come, from the text of the query alone.
+
+A row of an outer, semi or anti join is settled when no row that could meet it can come any more: when it has left its own
+windows, and the watermark of every stream of the other side has passed that instant. A watermark is the newest time of
+its stream less the stream's lateness, so both add up.
+"""
+
+from __future__ import annotations
+
+from thalweg.language.algebra import Leaf, Match, Node
+from thalweg.language.durations import micros, shown
+from thalweg.language.query import Input
+from thalweg.plan import Reason
+
+
+def wait_of(node: Match) -> Reason:
+    """What a row without a partner waits for, in time units."""
+    left, right = _streams(node.left), _streams(node.right)
+    if node.kind == "full":
+        return Reason.of("{left}; {right}", left=str(_side(left, right)), right=str(_side(right, left)))
+    return _side(left, right)
+
+
+def _side(kept: list[Input], other: list[Input]) -> Reason:
+    name = " and ".join(dict.fromkeys(i.alias for i in kept)) or "tables"
+    if not other:
+        return Reason.of("a row of {rows} without a partner does not wait: the other side is a table", rows=name)
+    spans = [(i.window.span, i.alias) for i in kept if i.window.kind in ("range", "now")]
+    if not spans:
+        return Reason.of(
+            "a row of {rows} without a partner waits until its window lets it go, or for close()", rows=name
+        )
+    span, by = min(spans)
+    late, slowest = max((int(micros(i.spec.lateness, "lateness")), i.alias) for i in other)
+    return Reason.of(
+        "a row of {rows} without a partner waits {wait}: {window} in the window of {by} and {late} of lateness of {slowest}, "
+        "counted by the times of {others}",
+        rows=name, wait=shown(span + late), window=shown(span), by=by, late=shown(late), slowest=slowest,
+        others=" and ".join(dict.fromkeys(i.alias for i in other)),
+    )  # fmt: skip
+
+
+def _streams(node: Node) -> list[Input]:
+    return [i for part in node.walk() if isinstance(part, Leaf) for i in part.query.streams]
