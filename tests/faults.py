@@ -32,7 +32,7 @@ ONCE = "no row lost, none doubled"
 MATRIX = [
     Fault("driver killed (kill -9), filters", ONCE, f"{S}/test_faults.py::test_killed_and_restarted"),
     Fault("driver killed twice, a task fails, a worker dies, join", ONCE,
-          f"{S}/test_sql_faults.py::test_killed_twice_with_a_failing_task_and_a_dying_worker"),
+          f"{S}/test_sql_faults.py::test_killed_with_a_failing_task_and_a_dying_worker"),
     Fault("driver killed twenty times, join", ONCE, f"{S}/test_sql_faults.py::test_killed_twenty_times"),
     Fault("driver killed while the state moves to other cells", ONCE,
           f"{S}/test_sql_faults.py::test_killed_while_the_state_moves_to_other_cells"),

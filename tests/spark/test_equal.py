@@ -113,7 +113,8 @@ def test_truth_falsity_and_null_partition_the_rows(spark, table):
 
 
 @pytest.mark.xfail(
-    strict=False, reason="passes alone; after the other tests the order learned was another; cause unknown"
+    strict=False,
+    reason="each worker keeps its own record: with many idle workers the last task may be one that knows little",
 )
 def test_what_was_learned_carries_over_between_micro_batches(spark, table, tmp_path):
     _, _, folder = table

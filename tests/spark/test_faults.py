@@ -67,6 +67,7 @@ def kill_and_restart(spark, folder: Path, kills: int, seed: int, files: int) -> 
     assert written(spark, folder) == expected, f"seed {seed}"
 
 
+@pytest.mark.long  # joins are killed in every run of the suite
 def test_killed_and_restarted(spark, tmp_path):
     kill_and_restart(spark, tmp_path, kills=1, seed=21, files=6)
 

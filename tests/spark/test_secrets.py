@@ -58,6 +58,7 @@ def options(servers):
             "sasl.oauthbearer.client.secret": PLANTED}  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_running_query_shows_no_password(spark, servers, tmp_path):
     spark.conf.set("spark.my.database.password", PLANTED)
     shops = spark.createDataFrame([(k, f"town {k}") for k in range(4)], "k LONG, town STRING")

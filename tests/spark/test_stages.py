@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import thalweg as tw
 from thalweg.watch import report
@@ -31,6 +32,7 @@ def patient(slow: str) -> bool:
     return True
 
 
+@pytest.mark.long  # it compares times: a busy machine upsets it
 def test_the_slow_stage_is_named(spark, tmp_path):
     """Batch 0 starts workers, 1 has a slow source, 2 a slow predicate, 3 a slow stem, 4 a slow sink."""
     start = datetime(2024, 1, 1)

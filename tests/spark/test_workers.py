@@ -55,6 +55,7 @@ def test_a_python_that_the_user_named_and_that_lacks_packages_is_told_in_one_lin
     assert f"set PYSPARK_PYTHON={sys.executable}" in hint
 
 
+@pytest.mark.long
 def test_over_connect_the_server_is_named(bare):
     pytest.importorskip("grpc")
     problem, hint = told(run("connect", SPARK_REMOTE="local[1]", PYSPARK_PYTHON=bare)).strip().splitlines()

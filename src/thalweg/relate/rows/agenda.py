@@ -30,8 +30,8 @@ class Agenda:
         self.rows.add_field(HOLDERS)
         self._runs: list[Ints] = []
         """Each sorted by time, largest run first: columns TIME, ROW, SIGN."""
-        self._written: dict[int, bytes] = {}
-        """By id of a run: its bytes."""
+        self._written: list[tuple[Ints, bytes]] = []
+        """Runs and their bytes. A run is kept, not its id: Python gives the id of an array that is gone to a new one."""
         self._since = ALWAYS
         """What lies before was given."""
 
@@ -92,21 +92,22 @@ class Agenda:
 
     def snapshot(self) -> dict[str, bytes]:
         parts = under("rows", self.rows.snapshot()) | {"since": str(self._since).encode()}
-        kept: dict[int, bytes] = {}
+        kept: list[tuple[Ints, bytes]] = []
         for k, run in enumerate(self._runs):
             # A slice of a run is written as the whole run: what was given is skipped when it is read.
             whole = run if run.base is None or run.base.ndim != 2 else run.base
-            content = self._written.get(id(whole))
+            content = next((written for known, written in self._written if known is whole), None)
             if content is None:
                 columns = {str(c): pa.array(np.ascontiguousarray(whole[:, c])) for c in range(3)}
                 content = write_ipc(pa.table(columns))
-            parts[f"run/{k}"] = kept[id(whole)] = content
+            parts[f"run/{k}"] = content
+            kept.append((whole, content))
         self._written = kept
         return parts
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         self.rows.restore(below("rows", parts))
-        self._since, self._written, self._runs = int(parts["since"]), {}, []
+        self._since, self._written, self._runs = int(parts["since"]), [], []
         runs = below("run", parts)
         for name in sorted(runs, key=int):
             table = read_ipc(runs[name])
