@@ -4,7 +4,8 @@
 
 Fetches the services' jars with Maven (tests/services/pom.xml) into out/jars, makes an environment for the Spark that
 each service's release supports (as tools/spark_versions.py does), and runs the tests of that service there. PostgreSQL
-is the machine's own (`apt-get install postgresql`). `--record` writes the outcome to docs/services.json.
+is the machine's own (`apt-get install postgresql`). `--record` writes the outcome to docs/services.json, `--table` puts
+that record into docs/install.md.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from spark_versions import ROOT, counted, environment
 POM = ROOT / "tests" / "services" / "pom.xml"
 JARS = ROOT / "out" / "jars"
 RECORD = ROOT / "docs" / "services.json"
+PAGE = ROOT / "docs" / "install.md"
+MARKS = ("<!-- services: made by tools/services.py --table -->", "<!-- /services -->")
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,15 @@ SERVICES = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--record", action="store_true", help=f"write the outcome to {RECORD.relative_to(ROOT)}")
+    parser.add_argument("--table", action="store_true", help=f"write the record's table into {PAGE.relative_to(ROOT)}")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SERVICES)}, then arguments for pytest")
     asked = parser.parse_args()
     names = [n for n in asked.names if n in SERVICES] or list(SERVICES)
     rest = [n for n in asked.names if n not in SERVICES]
-    return max(run(name, rest, asked.record) for name in names)
+    code = 0 if asked.table and not asked.names else max(run(name, rest, asked.record) for name in names)
+    if asked.table:
+        PAGE.write_text(page(PAGE.read_text()))
+    return code
 
 
 def jars(profile: str) -> Path:
@@ -87,13 +94,35 @@ def run(name: str, rest: list[str], record: bool) -> int:
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-m", "services", f"--junitxml={told}", *tests]
     code = subprocess.run([*command, *rest], cwd=ROOT, env=env).returncode
     if record and code in (0, 1):
-        known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-        shown = [str(python), "-c", "import pyspark; print(pyspark.__version__)"]
-        spark = subprocess.run(shown, capture_output=True, text=True, check=True, env=env).stdout.strip()
-        jar = sorted(j.name for p in SERVICES[name].jars for j in (JARS / p).glob("*.jar") if p != "kafka-server")
-        known[name] = {"spark": spark, "jars": jar} | counted(told)
-        RECORD.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        remember(name, python, env, told)
     return code
+
+
+def remember(name: str, python: Path, env: dict[str, str], told: Path) -> None:
+    """Replace the record of a service by what pytest told."""
+    known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    shown = [str(python), "-c", "import pyspark; print(pyspark.__version__)"]
+    spark = subprocess.run(shown, capture_output=True, text=True, check=True, env=env).stdout.strip()
+    jar = sorted(j.name for p in SERVICES[name].jars for j in (JARS / p).glob("*.jar") if p != "kafka-server")
+    server = sorted(j.name for j in (JARS / "kafka-server").glob("kafka_2*.jar")) if name == "kafka" else []
+    known[name] = {"spark": spark, "jars": server + jar} | counted(told)
+    RECORD.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def table(record: dict[str, dict[str, object]]) -> str:
+    lines = ["| service | Spark | jars | tests | on |", "|---" * 5 + "|"]
+    for name, told in sorted(record.items()):
+        result = f"{told['passed']} passed" + (f", {told['failed']} failed" if told["failed"] else "")
+        jars = ", ".join(str(j).removesuffix(".jar") for j in told["jars"])  # type: ignore[attr-defined]
+        lines.append(f"| {name} | {told['spark']} | {jars} | {result} | {told['date']} |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """The page with the table of the record between its marks."""
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    return f"{before}{MARKS[0]}\n{table(json.loads(RECORD.read_text()))}\n{MARKS[1]}{after}"
 
 
 if __name__ == "__main__":

@@ -263,8 +263,13 @@ def test_a_topic_that_stops_does_not_hold_the_others_with_idle(kafka_server, kaf
                 ).select("v.*")
             inputs[name] = tw.stream(df, time="ts", lateness="10 minutes", idle=idle)
         name = f"idle {source} {idle}"
-        run(tw.sql(text, **inputs, cells=1, name=name).writeStream.format("noop"), tmp_path / name)
-        stats = tw.query(name).stats()
+        progress = run(tw.sql(text, **inputs, cells=1, name=name).writeStream.format("noop"), tmp_path / name)
+        last = max(p.batchId for p in progress if p.numInputRows)
+        stats, until = tw.query(name).stats(), time.monotonic() + 60
+        while stats.batch.max() < last:  # on a busy machine the listener hears of a batch long after it
+            assert time.monotonic() < until
+            time.sleep(0.2)
+            stats = tw.query(name).stats()
         return int(stats[(stats.batch == stats.batch.max()) & (stats.input == "a")].stored.iloc[0])
 
     waits, goes_on = stored(None), stored("1 minute")
@@ -301,4 +306,4 @@ def test_where_a_time_begins(kafka_server, kafka, topic):
 def test_the_page_runs(kafka_server, spark):
     for name in ("flights", "calls", "called"):
         kafka_server.make(name)
-    assert pages.run("kafka.md", {"broker:9092": kafka_server.servers}) >= 4
+    assert pages.run("kafka.md", {"broker:9092": kafka_server.servers}) == 3

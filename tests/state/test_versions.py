@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -123,6 +125,53 @@ def test_a_version_that_is_missing_is_an_error_that_says_where(tmp_path: Path) -
     (tmp_path / "0.json").write_text(json.dumps({"format": 99, "parts": {}}))
     with pytest.raises(CheckpointError, match="format 99"):
         Versions(tmp_path, 1)
+
+
+def test_a_torn_file_is_refused_by_name_however_much_of_it_is_left(tmp_path: Path) -> None:
+    step(tmp_path, 0, a=b"first part", b=b"second part")
+    (data,) = tmp_path.glob("*.arrow")
+    manifest, whole, listed = tmp_path / "0.json", data.read_bytes(), (tmp_path / "0.json").read_bytes()
+    for left in range(len(whole)):
+        data.write_bytes(whole[:left])
+        with pytest.raises(CheckpointError, match=rf"damaged: .*{data.name} ends at byte {left}"):
+            contents(Versions(tmp_path, 1))
+    data.write_bytes(whole)
+    for left in range(len(listed)):
+        manifest.write_bytes(listed[:left])
+        with pytest.raises(CheckpointError, match=r"damaged: .*0\.json is no manifest"):
+            Versions(tmp_path, 1)
+    for wrong in (b"[]", b'{"parts": 3}', b'{"parts": {"a": [1]}}'):
+        manifest.write_bytes(wrong)
+        with pytest.raises(CheckpointError, match="is no manifest"):
+            Versions(tmp_path, 1)
+    manifest.write_bytes(listed)
+    assert contents(Versions(tmp_path, 1)) == {"a": b"first part", "b": b"second part"}
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from thalweg.state.versions import Versions
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+store = Versions(folder, 1)
+store.updateValue(("a",), (b"x" * 100_000,))
+store.commit()
+"""
+
+
+def test_no_room_is_loud_leaves_no_scraps_and_the_batch_is_done_again_when_there_is_room(tmp_path: Path) -> None:
+    """The kernel refuses the write in the middle of a file, as it does on a full disk."""
+    step(tmp_path, 0, a=b"one")
+    before = sorted(p.name for p in tmp_path.iterdir())
+    command = [sys.executable, "-c", FULL, str(tmp_path)]
+    full = subprocess.run([*command, "50000"], capture_output=True, text=True)
+    assert full.returncode != 0
+    assert "OSError" in full.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    assert contents(Versions(tmp_path, 1)) == {"a": b"one"}
+    subprocess.run([*command, "200000"], check=True)
+    assert contents(Versions(tmp_path, 2)) == {"a": b"x" * 100_000}
 
 
 def test_old_versions_go_and_living_parts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

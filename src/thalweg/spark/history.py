@@ -6,6 +6,7 @@ to a number of bytes, so a query that runs for months needs no more memory than 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -53,6 +54,9 @@ class History:
         self._totals: dict[tuple[Stage, str], InputReport] = {}
         self._cells: dict[int, TaskReport] = {}
         self._jobs: dict[Stage, list[TaskReport]] = {}
+        self.before: dict[int, TaskReport] = {}
+        """The report of each cell before the newest batch."""
+        self._newest: dict[Stage, list[TaskReport]] = {}
         self._batch: int | None = None
 
     def add(self, texts: Iterable[str]) -> list[TaskReport]:
@@ -94,7 +98,8 @@ class History:
 
     def reports(self, *stages: Stage, since: int = 0) -> list[TaskReport]:
         """Reports of these stages that are still kept, after number `since`."""
-        return [r for _, r in self._reports if r.heard > since and r.stage in stages]
+        fresh = itertools.takewhile(lambda kept: kept[1].heard > since, reversed(self._reports))
+        return [r for _, r in fresh if r.stage in stages][::-1]
 
     def total(self, stage: Stage, alias: str) -> InputReport:
         """The sum of a stage's tasks: counts over the whole life of the query, other facts from the newest report."""
@@ -106,9 +111,7 @@ class History:
 
     def newest(self, stage: Stage) -> list[TaskReport]:
         """Reports of the newest micro-batch, or of the newest job."""
-        kept = self.reports(stage)
-        batches = [r.batch for r in kept if r.batch is not None]
-        return [r for r in kept if r.batch == max(batches)] if batches else self._jobs.get(stage, [])
+        return self._newest.get(stage) or self._jobs.get(stage, [])
 
     def _summed(self, report: TaskReport) -> TaskReport:
         """Add a report to the totals; returns it, with its totals if it is from a cell."""
@@ -119,6 +122,8 @@ class History:
             self._add_packed(report)
             return report
         before_it = self._cells.get(report.task)
+        if before_it is not None and before_it.batch != report.batch:
+            self.before[report.task] = before_it
         if not report.since_start and before_it is not None:
             inputs = tuple(before_it.input(i.alias).plus(i) for i in report.inputs)
             report = replace(report, inputs=inputs, made=before_it.made + report.made)
@@ -136,7 +141,14 @@ class History:
             self.heavy[h.column] = replace(h, sampled=sampled, values=tuple(counts.most_common(HEAVY_VALUES)))
 
     def _keep(self, size: int, report: TaskReport) -> None:
-        self._reports.append((size, replace(report, learned=None)))
+        kept = replace(report, learned=None)
+        self._reports.append((size, kept))
+        if report.batch is not None:
+            same = self._newest.setdefault(report.stage, [])
+            if same and report.batch > (same[0].batch or 0):
+                same.clear()
+            if not same or report.batch == same[0].batch:
+                same.append(kept)
         self._bytes += size
         while self._bytes > REPORT_BYTES:
             self._bytes -= self._reports.popleft()[0]

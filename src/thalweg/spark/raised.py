@@ -17,13 +17,18 @@ from thalweg import errors
 from thalweg.errors import CheckpointError, ThalwegError
 
 _RAISED = re.compile(r"^(?:[\w.]+: )*thalweg\.(?:\w+\.)*(\w+): (.*)$", re.MULTILINE)
+_TWICE = (
+    "CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Multiple streaming queries are concurrently using",
+    "another query with same id is already active", "another writer already committed this batch",
+)  # fmt: skip
+"""What Spark says of a second query on one checkpoint: of another driver, and of the same session."""
 _KINDS = {"NoVerdict": "PredicateError", "WrongCount": "PredicateError"}
 
 
 def reraised(error: BaseException) -> ThalwegError | None:
     """The Thalweg error inside one of Spark's, or None."""
     text = str(error)
-    if "CONCURRENT_STREAM_LOG_UPDATE" in text or "STREAMING_QUERY_CONCURRENT" in text:
+    if any(sign in text for sign in _TWICE):
         return CheckpointError(
             "another driver is running a query on this checkpoint",
             hint="stop one of them; each query needs a checkpoint folder of its own",

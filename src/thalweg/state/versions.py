@@ -5,8 +5,8 @@ that the batch changed, named by its content: Arrow IPC streams and JSON, one af
 Batch n reads version n - 1 and writes version n. Invariants: a file is complete before it has its name and never
 changes; a manifest is written after the files it names. So a batch that is repeated, by a retry, a speculative copy, a
 restarted driver or an older checkpoint, starts from the same version and replaces what an earlier attempt left. A
-version that is missing is an error, never an empty state. Versions are kept as long as Spark keeps those of its own
-stores.
+version that is missing, or shorter than its manifest says, is an error, never an empty state. Versions are kept as long
+as Spark keeps those of its own stores.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ class Versions:
         path = self.folder / f"{batch}.json"
         try:
             manifest = json.loads(path.read_bytes())
+            parts = {name: (str(file), int(at), int(size)) for name, (file, at, size) in manifest["parts"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise _damaged(path, "is no manifest") from None
         except FileNotFoundError:
             there = sorted(batches(self.folder))
             found = f"versions {there[0]} to {there[-1]} are there" if there else "there is no version at all"
@@ -59,12 +62,12 @@ class Versions:
                 hint="the folder of the state belongs to the checkpoint and must be one that all workers see: put it back, "
                 "name the right one, or start from a new checkpoint",
             ) from None
-        if manifest["format"] != FORMAT:
+        if manifest.get("format") != FORMAT:
             raise CheckpointError(
-                f"{path} has format {manifest['format']}, this version reads {FORMAT}",
+                f"{path} has format {manifest.get('format')}, this version reads {FORMAT}",
                 hint="start from a new checkpoint",
             )
-        return {name: (str(file), int(at), int(size)) for name, (file, at, size) in manifest["parts"].items()}
+        return parts
 
     # What a cell asks for
 
@@ -102,6 +105,8 @@ class Versions:
                     "checkpoint",
                 ) from None
         mapped = self._maps[file]
+        if mapped.size() < at + size:
+            raise _damaged(self.folder / file, f"ends at byte {mapped.size()} and should hold {at + size}")
         mapped.seek(at)
         return mapped.read_buffer(size)  # type: ignore[no-any-return]
 
@@ -129,6 +134,13 @@ class Versions:
             os.utime(path)  # an earlier attempt wrote the same: young again, so that no cleaning takes it away
         except FileNotFoundError:
             _write(path, list(self._changed.values()))
+
+
+def _damaged(path: Path, how: str) -> CheckpointError:
+    return CheckpointError(
+        f"a file of the state is damaged: {path} {how}",
+        hint="put it back from a copy, or start from a new checkpoint",
+    )
 
 
 def batches(folder: Path) -> list[int]:
@@ -173,12 +185,16 @@ def _digest(parts: Mapping[str, bytes]) -> str:
 def _write(path: Path, contents: list[bytes]) -> None:
     """Write a file under another name, make it durable, and give it its name."""
     whole = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with whole.open("wb") as file:
-        for content in contents:
-            file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    whole.replace(path)
+    try:
+        with whole.open("wb") as file:
+            for content in contents:
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        whole.replace(path)
+    except OSError:  # no room: what is half written must not take more of it
+        whole.unlink(missing_ok=True)
+        raise
 
 
 def _sync(folder: Path) -> None:

@@ -250,6 +250,8 @@ def _batches(
     asked: Asked, history: History, progress: Mapping[int, Mapping[str, int]], since: int
 ) -> Iterable[BatchView]:
     """Every batch that something was heard of after `since`; for filters in a batch job, every task."""
+    if not history.reports("filter", "pack", "cell", since=since):
+        return  # a scrape, or explain(): they ask for no past batch, and must not read all reports for it
     found: dict[int, list[TaskReport]] = {}
     fresh: set[int] = set()
     for r in history.reports("filter", "pack", "cell", "unpack"):
@@ -281,10 +283,7 @@ def _newer(history: History) -> int:
 
 def _newest(history: History, alias: str) -> list[InputReport]:
     """What the newest batch added to one input, by cell."""
-    reports = history.reports("cell")
-    newest = reports[-1].batch if reports else None
-    before = {r.task: r for r in reports if r.batch != newest}
-    return _added([r for r in reports if r.batch == newest], before, alias)
+    return _added(history.newest("cell"), history.before, alias)
 
 
 def _added(cells: Sequence[TaskReport], before: Mapping[int, TaskReport], alias: str) -> list[InputReport]:
