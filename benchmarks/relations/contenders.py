@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import thalweg as tw
 from benchmarks.relations.workloads import LATENESS, Feed
 from benchmarks.spark_joins.onspark import HDFS, PROVIDER, ROCKSDB, ProcessorClock
 
 OURS = "Thalweg"
+ALONE = "Thalweg's engine, one cell without Spark"
 SPARKS = {"Spark": (HDFS, "2"), "Spark, RocksDB, join state format 4": (ROCKSDB, "4")}
 FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
@@ -32,9 +37,14 @@ class Run:
     workload: str
     rows: int
     seconds: float
-    """All batches but the first quarter, scaled to all rows; or the whole run of a batch engine."""
+    """All batches but the first quarter and the closing one, scaled to all rows; or the whole run of a batch engine."""
     cpu: float
-    triggers: list[float] = field(default_factory=list)
+    """Processor seconds of the same batches, scaled likewise."""
+    latency: float | None = None
+    """Median seconds from the start of the batch that brings time past a row's instant to the end of that which gives
+    the row."""
+    batches_late: float | None = None
+    """Mean number of batches between these two."""
     state_rows: int = 0
     answer: Counter[Any] = field(default_factory=Counter, repr=False)
     cut_off: bool = False
@@ -44,26 +54,53 @@ class Run:
         return self.rows / self.seconds
 
     @property
-    def latency(self) -> float | None:
-        """Median seconds of a batch: a row comes in the batch that passes its instant."""
-        return statistics.median(self.triggers) if self.triggers else None
+    def processor_rate(self) -> float:
+        return self.rows / max(self.cpu, 0.01)
 
 
 def session() -> SparkSession:
     return tw.session(
         "benchmarks.relations", spark_master="local[2]", spark_sql_shuffle_partitions=2, spark_driver_memory="5g",
         spark_sql_streaming_numRecentProgressUpdates=1000, spark_sql_streaming_metricsEnabled="false",
+        spark_sql_streaming_fileSink_log_compactInterval=1000,
     )  # fmt: skip
 
 
 def thalweg(spark: SparkSession, feed: Feed, scratch: Path, limit: float) -> Run:
     spark.conf.set(PROVIDER, ROCKSDB)
     inputs = {n: tw.stream(df, time="ts", lateness=f"{LATENESS} seconds") for n, df in _read(spark, feed).items()}
-    name = f"{feed.workload.name} {feed.rows}"
-    run = _drain(OURS, feed, lambda: _flat(tw.sql(feed.workload.thalweg, cells=2, name=name, **inputs)), scratch, limit)
-    stats = tw.query(name).stats()
-    run.state_rows = int(stats.groupby("batch")["stored"].sum().max())
-    return run
+    name = f"{feed.workload.name} {feed.rows} {time.time_ns()}"
+    return _drain(
+        OURS, feed, lambda: _flat(tw.sql(feed.workload.thalweg, cells=2, name=name, **inputs)), scratch, limit
+    )
+
+
+def engine(feed: Feed) -> Run:
+    """The same batches in this process, without Spark: what the engine itself takes, and how many rows it keeps."""
+    inputs = {n: tw.Source(t.schema, time="ts", lateness=f"{LATENESS} seconds") for n, t in feed.tables.items()}
+    cell = tw.Engine(feed.workload.thalweg, inputs)
+    took, used, rows, kept, parts = [], [], [], 0, []
+    for k in range(feed.batches + 1):
+        tables = {n: pq.read_table(feed.folder / n / f"{k:04}.parquet") for n in feed.workload.streams}
+        newest = {n: int(t["ts"].cast(pa.int64()).to_numpy().max()) for n, t in tables.items()}
+        clock, began = time.process_time(), time.perf_counter()
+        parts.append(cell.take_batch(tables, newest=newest))
+        took.append(time.perf_counter() - began)
+        used.append(time.process_time() - clock)
+        rows.append(sum(t.num_rows for t in tables.values()))
+        stats = cell.stats()
+        kept = max(kept, sum(stats["operators"].values()) + sum(i["stored"] for i in stats["inputs"].values()))
+    steady = slice(len(rows) // 4, -1)
+    scale = feed.rows / sum(rows[steady])
+    found = pa.concat_tables(parts)
+    columns = [
+        [w["end"] for w in found[c].to_pylist()] if c == "w" else found[c].to_pylist() for c in found.column_names
+    ]
+    answer = Counter(zip(*columns, strict=True))
+    return Run(
+        ALONE, feed.workload.name, feed.rows, sum(took[steady]) * scale, sum(used[steady]) * scale, state_rows=kept,
+        answer=answer,
+    )  # fmt: skip
 
 
 def _flat(df: DataFrame) -> DataFrame:
@@ -90,33 +127,60 @@ def _read(spark: SparkSession, feed: Feed) -> dict[str, DataFrame]:
 
 def _drain(who: str, feed: Feed, make: Callable[[], DataFrame], scratch: Path, limit: float) -> Run:
     shutil.rmtree(scratch, ignore_errors=True)
-    clock, out = ProcessorClock(), scratch / "out"
+    clock, out, used = ProcessorClock(), scratch / "out", {}
     writer = make().writeStream.format("parquet").option("checkpointLocation", str(scratch / "check"))
     query = writer.trigger(availableNow=True).start(str(out))
     began, cut_off = time.monotonic(), False
-    while not query.awaitTermination(0.3):
-        clock.seconds()
+    while not query.awaitTermination(0.1):
+        used[(query.lastProgress or {}).get("batchId", -1)] = clock.since_start()
         if time.monotonic() - began > limit:
             cut_off = True
             query.stop()
             break
     told = [p for p in query.recentProgress if p["numInputRows"] > 0]
-    triggers = [p["durationMs"]["triggerExecution"] / 1000 for p in told]
-    steady = triggers[len(triggers) // 4 : -1] or triggers
-    rows = sum(p["numInputRows"] for p in told[len(triggers) // 4 : -1]) or 1
+    triggers = {p["batchId"]: p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress}
+    steady = told[len(told) // 4 : -1] or told
+    scale = feed.rows / max(sum(p["numInputRows"] for p in steady), 1)
+    took = sum(triggers[p["batchId"]] for p in steady)
+    ended = [used[b] for b in used if b >= steady[-1]["batchId"]] or [clock.since_start()]
+    begun = [used[b] for b in used if b < steady[0]["batchId"]] or [0.0]
     states = [sum(o["numRowsTotal"] for o in p["stateOperators"]) for p in query.recentProgress]
-    answer = Counter() if cut_off else _answer(out)
-    took = sum(steady) * feed.rows / rows
-    run = Run(who, feed.workload.name, feed.rows, took, clock.since_start(), steady, max(states, default=0), answer)
-    run.cut_off = cut_off
+    run = Run(
+        who, feed.workload.name, feed.rows, took * scale, (ended[0] - begun[-1]) * scale,
+        state_rows=max(states, default=0), cut_off=cut_off,
+    )  # fmt: skip
+    if not cut_off:
+        table = _written(out)
+        run.latency, run.batches_late = _latency(feed, out, table, triggers, [p["batchId"] for p in told])
+        answer = table.drop_columns(["file"])
+        run.answer = Counter(zip(*(c.to_pylist() for c in answer.columns), strict=True))
     shutil.rmtree(scratch, ignore_errors=True)
     return run
 
 
-def _answer(out: Path) -> Counter[Any]:
-    """What was written. Not by `collect()`: its times have no zone, so that none equals one of DuckDB's."""
-    table = SparkSession.active().read.parquet(str(out)).toArrow()
-    return Counter(zip(*(c.to_pylist() for c in table.columns), strict=True))
+def _written(out: Path) -> pa.Table:
+    """The answer. Not by `collect()`: its times have no zone, so that none equals one of DuckDB's."""
+    rows = SparkSession.active().read.parquet(str(out))
+    return rows.withColumn("file", F.element_at(F.split(F.input_file_name(), "/"), -1)).toArrow()
+
+
+def _latency(
+    feed: Feed, out: Path, rows: pa.Table, triggers: dict[int, float], fed: list[int]
+) -> tuple[float | None, float | None]:
+    """From a row's instant to the row. What only the closing rows bring is left out: nothing follows them in time."""
+    wrote = {}
+    for log in (out / "_spark_metadata").iterdir():
+        if log.name.isdigit():
+            for line in log.read_text().splitlines()[1:]:
+                wrote[Path(json.loads(line)["path"]).name] = int(log.name)
+    seconds = np.cumsum([0.0, *(triggers.get(k, 0.0) for k in range(max(triggers) + 1))])
+    due = np.asarray(fed)[np.minimum(np.searchsorted(feed.reached, feed.workload.due(feed.tables, rows)), len(fed) - 1)]
+    given = np.array([wrote[f] for f in rows["file"].to_pylist()])
+    which = due < fed[-1]
+    if not which.any():
+        return None, None
+    due, given = np.minimum(due, given)[which], given[which]
+    return float(np.median(seconds[given + 1] - seconds[due])), float((given - due).mean())
 
 
 def on_duckdb(feed: Feed) -> Run:

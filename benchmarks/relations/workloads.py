@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -21,6 +22,7 @@ START = 1_700_000_400
 LATENESS = 5
 """Seconds by which rows may be out of order."""
 MINUTE = 60
+Micros = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Workload:
     spark: Callable[[dict[str, DataFrame]], DataFrame]
     streams: tuple[str, ...]
     make: Callable[[np.random.Generator, int], dict[str, pa.Table]]
-    """Rows of each stream; the number is that of the rows in all."""
+    """Rows of each stream; the number is about that of the rows in all."""
+    due: Callable[[dict[str, pa.Table], pa.Table], Micros] = lambda _, rows: rows["until"].cast(pa.int64()).to_numpy()
+    """For rows of the answer: the instant from which on they are known, in microseconds."""
 
 
 def _times(random: np.random.Generator, count: int, span: int) -> pa.Array:
@@ -44,7 +48,8 @@ def _times(random: np.random.Generator, count: int, span: int) -> pa.Array:
 
 
 def _unclicked(random: np.random.Generator, rows: int) -> dict[str, pa.Table]:
-    """Two thirds impressions; half of them get a click, a fifth of those too late."""
+    """Two thirds impressions; half of them get a click, a fifth of those too late. What is clicked after the last
+    impression is left out, so that all files hold about as many rows."""
     shown = rows * 2 // 3
     span = shown // 100
     at = _times(random, shown, span)
@@ -55,6 +60,7 @@ def _unclicked(random: np.random.Generator, rows: int) -> dict[str, pa.Table]:
     )
     when = at.cast(pa.int64()).to_numpy()[clicked] + (np.minimum(wait, 20 * MINUTE) * 1e6).astype(np.int64)
     order = np.argsort(when, kind="stable")
+    order = order[when[order] <= (START + span) * 10**6]
     return {
         "impressions": pa.table({"ts": at, "ad": pa.array(np.arange(shown)), "site": random.integers(0, 50, shown)}),
         "clicks": pa.table({"ts": pa.array(when[order], pa.timestamp("us", "UTC")), "ad": clicked[order]}),
@@ -62,10 +68,10 @@ def _unclicked(random: np.random.Generator, rows: int) -> dict[str, pa.Table]:
 
 
 def _orders(random: np.random.Generator, rows: int) -> dict[str, pa.Table]:
-    """Orders, each paid and shipped some time before it is confirmed; keys repeat."""
+    """Orders that are paid, shipped and confirmed. Keys repeat: a confirmation meets about 1.4 pairs of the others."""
     each = rows // 3
     span = each // 50
-    keys = max(each // 20, 1)
+    keys = 5_000
     return {
         name: pa.table({
             "ts": _times(random, each, span), "k": random.integers(0, keys, each),
@@ -83,6 +89,13 @@ def _visits(random: np.random.Generator, rows: int) -> dict[str, pa.Table]:
             "visitor": np.minimum(random.zipf(1.3, rows), 20_000),
         })
     }  # fmt: skip
+
+
+def _passed(tables: dict[str, pa.Table], rows: pa.Table) -> Micros:
+    """Ten minutes after the impression. Ads are numbered in the order of their impressions."""
+    shown = tables["impressions"]["ts"].cast(pa.int64()).to_numpy()
+    ads = np.asarray(rows["ad"])
+    return np.where(ads >= 0, shown[np.maximum(ads, 0)] + 10 * MINUTE * 10**6, np.iinfo(np.int64).max)
 
 
 def _spark_unclicked(s: dict[str, DataFrame]) -> DataFrame:
@@ -124,7 +137,7 @@ WORKLOADS = (
         """SELECT i.ad, i.site FROM impressions [RANGE 10 MINUTES] AS i LEFT ANTI JOIN clicks [NOW] AS c ON i.ad = c.ad""",
         f"""SELECT i.ad, i.site FROM impressions i WHERE NOT EXISTS (SELECT 1 FROM clicks c WHERE c.ad = i.ad
             AND c.ts >= i.ts AND c.ts <= i.ts + INTERVAL {10 * MINUTE} SECONDS)""",
-        _spark_unclicked, ("impressions", "clicks"), _unclicked,
+        _spark_unclicked, ("impressions", "clicks"), _unclicked, _passed,
     ),
     Workload(
         "orders",
@@ -160,6 +173,8 @@ class Feed:
     tables: dict[str, pa.Table]
     rows: int
     batches: int
+    reached: Micros
+    """After each batch, the oldest of the streams' watermarks, in microseconds."""
 
 
 def write(workload: Workload, rows: int, batches: int, folder: Path, seed: int) -> Feed:
@@ -170,6 +185,7 @@ def write(workload: Workload, rows: int, batches: int, folder: Path, seed: int) 
     starts = {n: t["ts"].cast(pa.int64()).to_numpy() for n, t in tables.items()}
     last = max(int(t.max()) for t in starts.values())
     edges = np.linspace(START * 10**6, last + 1, batches + 1)
+    reached = np.full(batches + 1, last + 7_200 * 10**6)
     for name, table in tables.items():
         (folder / name).mkdir(parents=True)
         # Rows go to the file of the newest time before them, so files are cut by arrival.
@@ -177,11 +193,12 @@ def write(workload: Workload, rows: int, batches: int, folder: Path, seed: int) 
         for k in range(batches):
             part = table.filter(pa.array((arrival >= edges[k]) & (arrival < edges[k + 1])))
             _put(folder / name / f"{k:04}.parquet", part, k, os.utime)
+            reached[k] = min(reached[k], int(arrival[arrival < edges[k + 1]].max()))
         end = {"ts": pa.array([last + 7_200 * 10**6], pa.timestamp("us", "UTC"))}
         others = {f.name: pa.array([-1 - len(end)], f.type) for f in table.schema if f.name != "ts"}
         closing = pa.table({**end, **others}).select(table.column_names)
         _put(folder / name / f"{batches:04}.parquet", closing, batches, os.utime)
-    return Feed(workload, folder, tables, sum(t.num_rows for t in tables.values()), batches)
+    return Feed(workload, folder, tables, sum(t.num_rows for t in tables.values()), batches, reached - LATENESS * 10**6)
 
 
 def _put(path: Path, table: pa.Table, k: int, stamp: Callable[..., None]) -> None:
