@@ -40,6 +40,7 @@ bench: setup  ## benchmarks against other engines; results in benchmarks/*/resul
 	$(BIN)/python -m benchmarks.shares
 	$(BIN)/python -m benchmarks.spark_joins
 	$(BIN)/python -m benchmarks.relations
+	$(BIN)/python -m benchmarks.tpch
 
 docs: setup  ## the documentation as a site, in out/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
