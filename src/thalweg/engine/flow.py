@@ -110,7 +110,7 @@ class Flow:
                 monitor.visited(visits)
 
         fabric = self.fabrics[stage.number]
-        run = partial(fabric.run, emit=self.output)
+        run = partial(fabric.run, outlet=self.output)
         return Sending(dispatch, self.shape.row_column(stage.number), run, met, fabric.in_order)
 
     def _make_tuning(self, tuner: str | IndexTuner | None, seed: int) -> Tuning | None:

@@ -37,6 +37,13 @@ class Arrival:
     def pick(self, lines: Ints) -> Arrival:
         return replace(self, partial=self.partial.take(lines, axis=0))
 
+    def numbers(self, lines: Ints | None, column: int) -> Ints | None:
+        """The row numbers of these lines of `partial` (None: all), which `column` holds; None if they count from 0."""
+        if len(self.partial) == self.data.num_rows:
+            return lines
+        rows = self.partial[:, column]
+        return np.ascontiguousarray(rows) if lines is None else rows[lines]
+
     def batch(self, number: int, stream: str, column: int) -> Batch:
         """A policy's view of the rows as they arrived; `column` holds their row numbers."""
         if len(self.partial) == self.data.num_rows:

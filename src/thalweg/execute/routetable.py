@@ -8,14 +8,15 @@ operator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.contract.operator import Operator, Writing
 from thalweg.errors import DefinitionError
 from thalweg.execute.shape import Leg, Shape, Step
 from thalweg.plan import Pipeline, Route, Ruster
@@ -24,6 +25,8 @@ from thalweg.state.views import StemView
 
 if TYPE_CHECKING:
     from thalweg.execute.operators.cache import Cache, Caches, Shadow
+    from thalweg.execute.outlet import Outlet
+    from thalweg.execute.trip import Trip
 
 Ints = NDArray[np.int64]
 _NONE = np.empty((0, 2), np.int64)
@@ -124,6 +127,14 @@ class Layer:
         self.lasts = self.firsts[self.going + 1] - 1
         self.rounds = Rounds.of([() if s is None else s.filters for s in self.segments])
 
+    def served(self, routes: Ints) -> NDArray[np.bool_] | None:
+        """These routes as an operator names them; None: all."""
+        if len(routes) == len(self.segments):
+            return None
+        served = np.zeros(len(self.segments), np.bool_)
+        served[routes] = True
+        return served
+
     @cached_property
     def checks(self) -> list[tuple[tuple[int, ...], frozenset[int], NDArray[np.bool_]]]:
         """Residuals due at the end of the legs, the inputs bound by then, and their routes."""
@@ -140,22 +151,36 @@ class RouteTable:
     """Several routes of one pipeline, prepared."""
 
     routes: tuple[Route, ...]
-    ahead: Rounds
-    """The filters before any stem."""
-    layers: tuple[Layer, ...]
-    over: tuple[NDArray[np.bool_] | bool, ...]
-    """The routes that end before any layer, then those that end with each of them; or whether all do or none does."""
+    entrance: tuple[Operator[Trip], ...]
+    """What rows meet as they arrive, before they are grouped by route."""
+    operators: tuple[Operator[Trip], ...] = ()
+    """What they meet then, in this order; each serves some of the routes."""
     lost: tuple[tuple[Cache, NDArray[np.bool_]], ...] = ()
     """Caches that must hear of new rows and do not on some routes, and which."""
+
+    @cached_property
+    def writer(self) -> Writing[Trip, Outlet] | None:
+        """The last operator, if it can write results itself."""
+        last = self.operators[-1] if self.operators else None
+        return last if isinstance(last, Writing) else None
+
+
+class Maker(Protocol):
+    """Makes the operators of prepared routes, in the order in which rows meet them."""
+
+    def entrance(self, rounds: Rounds) -> tuple[Operator[Trip], ...]: ...
+
+    def behind(self, layer: Layer, depth: int) -> Iterable[Operator[Trip]]: ...
 
 
 class RouteTables:
     """Prepares the routes of one pipeline, and remembers."""
 
     def __init__(
-        self, pipeline: Pipeline, shape: Shape | None = None, number: int = 0, caches: Caches | None = None
+        self, pipeline: Pipeline, maker: Maker, shape: Shape | None, number: int, caches: Caches | None
     ) -> None:
         self.pipeline = pipeline
+        self.maker = maker
         self.caches = caches
         self._version = 0
         self.shape = shape
@@ -189,9 +214,9 @@ class RouteTables:
     ) -> RouteTable:
         deepest = max(len(segments) for _, segments in parts)
         layers = [Layer(tuple(s[d] if d < len(s) else None for _, s in parts)) for d in range(deepest)]
-        ends = [np.array([len(s) == d for _, s in parts]) for d in range(deepest + 1)]
-        over = tuple(True if d == deepest else e if e.any() else False for d, e in enumerate(ends))
-        return RouteTable(routes, Rounds.of([ahead for ahead, _ in parts]), tuple(layers), over, self._lost(parts))
+        operators = tuple(op for depth, layer in enumerate(layers) for op in self.maker.behind(layer, depth))
+        entrance = self.maker.entrance(Rounds.of([ahead for ahead, _ in parts]))
+        return RouteTable(routes, entrance, operators, self._lost(parts))
 
     def _lost(
         self, parts: Sequence[tuple[tuple[int, ...], tuple[Segment, ...]]]

@@ -44,8 +44,6 @@ class Trip:
     """Recalled rows of each route, if any."""
     judging: dict[int, float] = field(default_factory=dict)
     """Seconds of predicates between inputs, by the stem before them."""
-    cached: bool = False
-    """Whether a cache answered some of its rows: what they would have met at its stems is not known."""
     sampled: set[int] = field(default_factory=set)
     """Layers at which partial results have been sampled."""
 

@@ -6,13 +6,14 @@ and is raised only if nothing else drops its row; if a row has several, the firs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.operator import RowSet
 from thalweg.contract.visits import DROPPED, PASSED, ROWS_IN, ROWS_OUT, UNTRIED, WORK
 from thalweg.errors import PredicateError
 from thalweg.execute.faults import Faults
@@ -27,6 +28,39 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 NO_WEIGHTS = np.empty(0, np.int64)
 NO_TRACE = np.empty(0, np.int16)
+
+
+class Filtering:
+    """The filters at one place of several routes, before any stem or behind one. An operator of the contract."""
+
+    def __init__(self, filters: Filters, rounds: Rounds, column: int) -> None:
+        self.filters, self.rounds, self.column = filters, rounds, column
+        served: NDArray[np.bool_] = np.any(rounds.operators >= 0, axis=1)
+        self.routes = None if served.all() else served
+
+    def visit(self, trip: Trip, rows: RowSet) -> Iterator[RowSet]:
+        yield self.ahead(trip, rows) if rows.ends is None else self._between(trip, rows)
+
+    def ahead(self, trip: Trip, rows: RowSet) -> RowSet:
+        """Judge rows that have just arrived: each is one."""
+        numbers = trip.arrival.numbers(rows.at, self.column)
+        if trip.passed is not None:
+            numbers = np.arange(len(rows)) if numbers is None else numbers
+            return rows.only(self.filters.profile(trip, self.rounds.common, numbers))
+        return rows.only(self.filters.work(trip, self.rounds, numbers, len(rows), rows.ids))
+
+    def _between(self, trip: Trip, rows: RowSet) -> RowSet:
+        """Judge each arriving row once for all its partial results."""
+        numbers, first, back, weights = np.unique(
+            rows.lines[:, self.column], return_index=True, return_inverse=True, return_counts=True
+        )
+        ids = None if len(self.rounds.operators) == 1 else rows.routes.astype(np.int32)[first]
+        passed = self.filters.work(trip, self.rounds, numbers, len(numbers), ids, weights)
+        if passed is None:
+            return rows
+        alive = np.zeros(len(numbers), np.bool_)
+        alive[passed] = True
+        return rows.where(alive[back])
 
 
 class Filters:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.contract.operator import RowSet
 from thalweg.execute.arrival import Arrival
 from thalweg.execute.kernels.join import WORK
 from thalweg.execute.operators.cache import Cache, Caches, Shadow
@@ -30,6 +31,49 @@ MOST = 1 << 18
 """Combinations that the missing keys of one chunk may have; with more, memory would depend on the data."""
 DEPTHS = 64
 """Layers of a fabric, at most: buffers for the stems behind a cache are numbered below zero."""
+
+
+class Looking:
+    """The caches at one place of several routes. An operator of the contract."""
+
+    def __init__(self, lookups: Lookups, layer: Layer, depth: int) -> None:
+        self.lookups, self.cached, self.depth = lookups, layer.cached, depth
+        self.routes = layer.served(np.array([route for route, _ in layer.cached]))
+
+    def visit(self, trip: Trip, rows: RowSet) -> Iterator[RowSet]:
+        assert rows.ends is not None
+        for route, segment in self.cached:
+            lines = rows.of(route)
+            for chunk in self.lookups.through(trip, self.depth, segment, lines) if len(lines) else ():
+                yield RowSet(chunk, np.where(np.arange(len(rows.ends)) > route, len(chunk), 0))
+
+
+class Watching:
+    """Caches that are only watched, at one place of several routes: rows pass by. An operator of the contract."""
+
+    def __init__(self, lookups: Lookups, layer: Layer) -> None:
+        self.lookups, self.shadows = lookups, layer.shadows
+        self.routes = layer.served(np.array([route for route, _ in layer.shadows]))
+
+    def visit(self, trip: Trip, rows: RowSet) -> Iterator[RowSet]:
+        for route, shadows in self.shadows:
+            self.lookups.watch(trip, shadows, rows.of(route))
+        yield rows
+
+
+class Telling:
+    """Caches that hear what new rows were joined with, as they pass. An operator of the contract."""
+
+    def __init__(self, lookups: Lookups, layer: Layer) -> None:
+        self.number, self.taps = lookups.number, layer.taps
+        self.routes = layer.served(np.array([route for route, _ in layer.taps]))
+
+    def visit(self, trip: Trip, rows: RowSet) -> Iterator[RowSet]:
+        for route, caches in self.taps:
+            for cache in caches:
+                cache.arriving(self.number, rows.of(route))
+                cache.broken |= bool(trip.deferred)
+        yield rows
 
 
 class Lookups:
@@ -156,7 +200,15 @@ class Lookups:
 
     # Upkeep
 
-    def follow(self, arrival: Arrival, partial: Ints, cache: Cache) -> None:
+    def follow(self, trip: Trip, rows: RowSet, rest: NDArray[np.bool_] | None) -> None:
+        """Tell caches of new rows whose routes did not, but for those recalled."""
+        routes = rows.routes
+        for cache, lost in trip.table.lost:
+            mine = lost[routes] if rest is None else lost[routes] & ~rest
+            lines = rows.lines if mine.all() else rows.lines.compress(mine, axis=0)
+            self._join(trip.arrival, lines, cache)
+
+    def _join(self, arrival: Arrival, partial: Ints, cache: Cache) -> None:
         """Join new rows with the rest of a cached segment, where their routes did not."""
         if not cache.store.live or cache.cached.judges or not len(partial):
             return
