@@ -77,15 +77,16 @@ class Fabric:
         """The operators of a layer in the order in which rows meet them."""
         assert self.stems is not None
         assert self._trials is not None
-        for guest in self.guests:
-            if (operator := guest(self, layer, depth)) is not None:
-                yield operator
+        guests = [operator for guest in self.guests if (operator := guest(self, layer, depth)) is not None]
+        yield from guests
         if self._lookups is not None and layer.shadows:
             yield Watching(self._lookups, layer)
         if self._lookups is not None and layer.cached:
             yield Looking(self._lookups, layer, depth)
         if len(layer.going):
-            yield Joining(self.stems, layer, depth, self.number, self._trials, self.meter)
+            yield Joining(
+                self.stems, layer, depth, self.number, self._trials, self.meter, recalls=not depth and not guests
+            )
         if self._lookups is not None and layer.taps:
             yield Telling(self._lookups, layer)
         if layer.rounds.common:

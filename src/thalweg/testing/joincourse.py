@@ -41,17 +41,17 @@ class JoinCourse:
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
-    def run(self, make: Make, seed: int = 5) -> JoinRun:
-        return JoinRun(self, make, seed)
+    def run(self, make: Make, seed: int = 5, caches: str = "off") -> JoinRun:
+        return JoinRun(self, make, seed, caches)
 
 
 class JoinRun(Run):
-    def __init__(self, course: JoinCourse, make: Make, seed: int) -> None:
+    def __init__(self, course: JoinCourse, make: Make, seed: int, caches: str) -> None:
         super().__init__(make, seed)
         self.course = course
         query = bind(course.text, dict(course.sources), dict(course.functions)).query
         self.engine = BlockEngine(
-            query, policy=self.make, seed=seed, tables=course.tables, slice_rows=64,
+            query, policy=self.make, seed=seed, tables=course.tables, slice_rows=64, caches=caches,
             meters={entry.alias: RecordedMeter(COSTS) for entry in query.inputs},
         )  # fmt: skip
 

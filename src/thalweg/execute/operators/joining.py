@@ -28,9 +28,13 @@ Ints = NDArray[np.int64]
 class Joining:
     """The stems of one layer, for rows of input `number`. An operator of the contract."""
 
-    def __init__(self, stems: Stems, layer: Layer, depth: int, number: int, trials: Trials, meter: Meter) -> None:
+    def __init__(
+        self, stems: Stems, layer: Layer, depth: int, number: int, trials: Trials, meter: Meter, *, recalls: bool
+    ) -> None:
         self.stems, self.layer, self.depth, self.number = stems, layer, depth, number
         self.trials, self.meter = trials, meter
+        self.recalls = recalls
+        """Whether rows may be recalled from here: nothing behind the entrance met them before."""
         self.routes = layer.served(layer.going)
 
     def visit(self, trip: Trip, rows: RowSet) -> Iterator[RowSet]:
@@ -78,12 +82,12 @@ class Joining:
 
     def _begin(self, trip: Trip, rows: RowSet) -> Passage:
         assert rows.ends is not None
-        limit = trip.ruster.limit if self.depth == 0 else None
+        limit = trip.ruster.limit if self.recalls else None
         return Passage(self.stems, self.depth, self.layer, trip.arrival, rows.lines, rows.ends, limit)
 
     def _charge(self, trip: Trip, rows: RowSet, passage: Passage, seconds: float) -> None:
         layer = self.layer
-        if self.depth == 0 and trip.ruster.limit is not None and passage.cursors[:, RECALLED].any():
+        if self.recalls and trip.ruster.limit is not None and passage.cursors[:, RECALLED].any():
             trip.rest = np.where(passage.cursors[:, RECALLED] > 0, rows.sizes - passage.cursors[:, AT_ROW], 0)
         trip.counts[layer.routes, layer.operators] += passage.tallies
         work = np.bincount(layer.operators, passage.tallies[:, WORK], trip.counts.shape[1]).tolist()
@@ -100,7 +104,7 @@ class Joining:
         segment = self.layer.segments[0]
         assert segment is not None
         self.trials.sample(trip, segment, partial, chunk, int(passage.tallies[0, WORK]))
-        return len(segment.bound) == 1 and self.trials.turns_back(trip, int(passage.tallies[0, ROWS_OUT]), len(partial))
+        return self.recalls and self.trials.turns_back(trip, int(passage.tallies[0, ROWS_OUT]), len(partial))
 
     def _settle(self, trip: Trip, passage: Passage, rows: RowSet) -> RowSet:
         """Drop candidates that fail a residual that is due."""
