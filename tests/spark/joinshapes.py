@@ -180,3 +180,16 @@ def troubled(folder: str) -> Any:
         return True
 
     return trouble
+
+
+def in_trouble(text: str) -> str:
+    """A query with the condition `trouble` of `troubled`: between two inputs, or on the only one.
+
+    >>> in_trouble("SELECT a.k FROM s1 a GROUP BY a.k")
+    'SELECT a.k FROM s1 a WHERE trouble(a.id, a.id) GROUP BY a.k'
+    """
+    call = "trouble(a.id, b.id)" if " b " in text else "trouble(a.id, a.id)"
+    for word in ("ON ", "WHERE "):
+        if word in text:
+            return text.replace(word, f"{word}{call} AND ", 1)
+    return text.replace("GROUP BY", f"WHERE {call} GROUP BY", 1)

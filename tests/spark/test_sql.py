@@ -413,3 +413,20 @@ def test_the_state_store_is_chosen_for_the_query_or_the_message_says_what_to_set
         assert f"start the session with {PROVIDER}={ROCKSDB}" in str(told.value)
     finally:
         spark.conf.set(PROVIDER, before)
+
+
+def test_the_last_row_of_one_stream_and_a_table(spark, tmp_path):
+    """Rows of one time may come in several batches, so they wait for the watermark, and the newest of them counts."""
+    schema = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
+    (tmp_path / "in").mkdir()
+    for n, rows in enumerate([[(1, 0), (2, 1)], [(3, 1), (4, 2)], [(5, 60)]]):
+        made = [{"id": i, "k": i % 2, "ts": second * 10**6} for i, second in rows]
+        pq.write_table(pa.Table.from_pylist(made, schema), tmp_path / "in" / f"{n}.parquet")
+        os.utime(tmp_path / "in" / f"{n}.parquet", (n + 1, n + 1))
+    read = spark.readStream.schema("id long, k long, ts timestamp").option("maxFilesPerTrigger", 1)
+    names = spark.createDataFrame([(0, "even"), (1, "odd")], "k long, name string")
+    df = tw.sql(
+        "SELECT a.id, t.name FROM s [ROWS 1] AS a, names AS t WHERE a.k = t.k", name="last row",
+        s=tw.stream(read.parquet(str(tmp_path / "in")), time="ts", lateness="1 second"), names=names,
+    )  # fmt: skip
+    assert values(drain(spark, df, tmp_path)) == [(1, "odd"), (3, "odd"), (4, "even")]

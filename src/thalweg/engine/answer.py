@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.contract.relation import FOREVER, Changes, Deltas
+from thalweg.language.algebra import Bound, Leaf
 from thalweg.language.algebra import Emit as Node
-from thalweg.language.algebra import Leaf
 from thalweg.relate.emit import Emit, arranged
 from thalweg.relate.instants import Ticks
 from thalweg.state.slice import ALWAYS
-from thalweg.state.times import Clock
+from thalweg.state.times import Clock, tick_of
 
 
 class Answer:
@@ -57,3 +57,9 @@ class Answer:
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         self._emit.restore(parts)
+
+
+def answer_schema(query: Bound) -> pa.Schema:
+    """The columns of a query's answer, known before any engine is made."""
+    tick = tick_of([i.spec for leaf in query.leaves for i in leaf.query.streams])
+    return Answer(query.root, query.leaves, tick).schema

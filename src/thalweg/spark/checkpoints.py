@@ -157,7 +157,9 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
     if found is None:
         return None
     check_format(found.seal)
-    assert isinstance(task.query, Query)
+    if not isinstance(task.query, Query):
+        _compared(task, found)  # groups and matches of a whole query stay where they are: another cut is refused
+        return None
     engine = task.engine().blocks[0]
     compared(engine, record_in({"record": found.record}))
     if not other_cut(found.seal, task.seal):

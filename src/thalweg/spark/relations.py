@@ -1,4 +1,4 @@
-"""Builds the DataFrame of a query that is more than a join block: pack → cells that run the whole query → unpack.
+"""Builds the DataFrame of a query that is more than a join block: its cells (`cells.py`) run the whole query.
 
 The inputs of all its blocks are packed for the same cells, cut by one value that every group and match agrees on
 (`optimize/placement.py`); where there is none, one cell does it all, and `explain` says why. A cell runs the whole tree,
@@ -9,34 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import DataFrame
 
-from thalweg.engine.engine import Engine
-from thalweg.engine.gate import NOTHING
 from thalweg.engine.leaves import input_names
 from thalweg.engine.placing import ByValue
 from thalweg.errors import QueryError
-from thalweg.execute.shape import Shape
 from thalweg.language.algebra import Bound
 from thalweg.language.inputs import StreamInput, TableInput
 from thalweg.optimize import placement
 from thalweg.plan.shares import Shares
 from thalweg.spark import checkpoints
-from thalweg.spark.asked import Asked, AskedInput, Cut
 from thalweg.spark.blockinputs import BlockInputs
-from thalweg.spark.board import Entry
-from thalweg.spark.cell import batch_cell
+from thalweg.spark.cells import Cells, Keep
 from thalweg.spark.columnnames import column
 from thalweg.spark.compat import spark_schema
 from thalweg.spark.faithful import Meaning, check_tree
 from thalweg.spark.given import wanted_cells
-from thalweg.spark.keys import cell_keys
-from thalweg.spark.pack import PACKED_DDL
-from thalweg.spark.processor import OUT_DDL, CellProcessor
 from thalweg.spark.run import Run
 
 
@@ -61,29 +52,18 @@ def blocks_of(
 class TreeBuild:
     """Turns a whole query into a DataFrame."""
 
-    def __init__(self, bound: Bound, blocks: Sequence[BlockInputs], run: Run, cells: int | None) -> None:
-        self.bound, self.blocks, self.run = bound, blocks, run
-        self.placed, self.why = placement.choose(bound)
-        self.cells = wanted_cells(run.spark, cells) if self.placed is not None else 1
+    def __init__(self, bound: Bound, blocks: Sequence[BlockInputs], run: Run, cells: int | None, keep: Keep) -> None:
+        self.bound, self.blocks = bound, blocks
+        self.placed, why = placement.choose(bound)
+        self.count = wanted_cells(run.spark, cells) if self.placed is not None else 1
+        divisions = [self._division(number) for number in range(len(blocks))]
+        self.cells = Cells(run, blocks, divisions, Shares((self.count,)), why, keep)
 
     def build(self) -> DataFrame:
-        root = self.bound.root
-        routed = self._routed()
-        entry = self._register(routed)
-        idle = {i.source: g.idle for b in self.blocks for i in b.query.inputs
-                if isinstance(g := b.frames[i.alias], StreamInput) and g.idle is not None}  # fmt: skip
-        shared = {b.names[g[0]]: [b.names[a] for a in g] for b in self.blocks for g in b.groups}
-        task = self.run.cell_task(routed, Shares((self.cells,)), idle, shared)
-        task = entry.task = replace(task, judged=self.bound)
-        grouped = self.run.observed(self._packed(streams=True), "pack", entry).groupBy("key")
-        if self.run.streaming:
-            self.run.use_rocksdb()
-            cells = grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none", self._tables())
-        else:
-            cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
-        results = self.run.observed(cells, "cell", entry)
-        schema = Engine(routed, policy=self.run.policy, prefiltered=True).schema
-        rows = self.run.unpacked(results, schema, spark_schema(schema), entry)
+        root, routed = self.bound.root, self._routed()
+        from thalweg.engine.answer import answer_schema  # only a query with relations needs them
+
+        rows, task = self.cells.rows(routed, self.bound, spark_schema(answer_schema(routed)))
         if root.order:
             rows = rows.orderBy(*[_sorted(name, *by[1:]) for name, by in self._sorting()])
             rows = rows.drop(*[name for name, _ in self._sorting()])
@@ -111,46 +91,7 @@ class TreeBuild:
         if self.placed is None:
             return ByValue(1, dict.fromkeys((i.alias for i in block.query.inputs), None), pa.null(), frozenset())
         own = {alias: c for (n, alias), c in self.placed.columns.items() if n == number}
-        return ByValue(self.cells, own, self.placed.type, frozenset(a for n, a in self.placed.kept if n == number))
-
-    def _packed(self, *, streams: bool) -> DataFrame:
-        """The rows of all streams, or of all tables; a batch query needs both at once."""
-        packs = []
-        for number, block in enumerate(self.blocks):
-            wanted = [g for g in block.groups
-                      if not self.run.streaming or block.query.input(g[0]).is_stream == streams]  # fmt: skip
-            if wanted:
-                packs.append(self.run.packed(block, wanted, self._division(number)))
-        if not self.run.streaming:
-            packs.append(self._wake())
-        return reduce(DataFrame.unionByName, packs)
-
-    def _wake(self) -> DataFrame:
-        """A row for every cell, so that also a query without any input gives its answer: no rows, or a count of 0."""
-        rows = [(key, "", 0, 0, NOTHING, None, None) for key in cell_keys(self.cells)]
-        return self.run.spark.createDataFrame(rows, PACKED_DDL)
-
-    def _tables(self) -> GroupedData | None:
-        if all(i.is_stream for b in self.blocks for i in b.query.inputs):
-            return None
-        return self._packed(streams=False).where("blob IS NOT NULL").drop("stats").groupBy("key")
-
-    def _register(self, routed: Bound) -> Entry:
-        inputs = tuple(
-            AskedInput(
-                block.names[i.alias],
-                i.window if i.is_stream else None,
-                Shape(leaf.query, prefiltered=True).pipeline(n),
-                1 if self._division(number).columns[i.alias] is not None else self.cells,
-            )
-            for number, (leaf, block) in enumerate(zip(routed.leaves, self.blocks, strict=True))
-            for n, i in enumerate(leaf.query.inputs)
-        )
-        places = {text: place for block in self.blocks for text, place in block.places().items()}
-        cut = Cut(None, Shares((self.cells,)), self.why, self.run.partitions)
-        return self.run.register(
-            Asked(self.run.name, self.run.policy, self.run.streaming, inputs, places, self.bound.text, cut)
-        )
+        return ByValue(self.count, own, self.placed.type, frozenset(a for n, a in self.placed.kept if n == number))
 
 
 def _sorted(name: str, descending: bool, nulls_first: bool) -> SparkColumn:

@@ -1,13 +1,14 @@
-"""Builds the DataFrame of `tw.sql`: pack → cell → unpack, and SELECT by Spark.
+"""Builds the DataFrame of `tw.sql`: the cells of a join (`cells.py`), and SELECT by Spark.
 
 Each input is packed on its own and only the packed frames are united, so Spark's limit of one event-time column never
 applies. Conjuncts over one input that are plain SQL run in Spark before packing; those with Python functions run in the
-pack, adaptively; windows, keys and the rest in the cells. One stream with tables only needs no shuffle and no state.
+pack, adaptively; windows, keys and the rest in the cells. One stream with tables only needs no shuffle and
+no state, unless its window counts rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -23,28 +24,24 @@ from thalweg import optimize
 from thalweg.engine.output import RESULT_TIME
 from thalweg.engine.placing import ByShares
 from thalweg.errors import DefinitionError, did_you_mean
-from thalweg.execute.shape import Shape
 from thalweg.language.algebra import Bound
 from thalweg.language.inputs import StreamInput, TableInput
-from thalweg.language.query import Query
 from thalweg.optimize import shares as sharing
 from thalweg.optimize.caches.tuner import make as cache_tuner
 from thalweg.optimize.indexes.tuner import layout_and_tuner
 from thalweg.plan.shares import Shares
 from thalweg.spark import catalog, checkpoints, quarantine, workers
-from thalweg.spark.asked import Asked, AskedInput, Cut
+from thalweg.spark.asked import Asked, AskedInput
 from thalweg.spark.blockinputs import BlockInputs
 from thalweg.spark.board import Entry, board
-from thalweg.spark.cell import batch_cell
-from thalweg.spark.celltask import CellTask
+from thalweg.spark.cells import Cells, Keep
 from thalweg.spark.columnnames import column
-from thalweg.spark.compat import arrow_schema, need_joins
+from thalweg.spark.compat import need_joins
 from thalweg.spark.faithful import Meaning
-from thalweg.spark.filecell import RETAINED, FileCell, filecell, folder_for
+from thalweg.spark.filecell import folder_for
 from thalweg.spark.given import sort_out, wanted_cells
 from thalweg.spark.lookup import BLOBS_DDL, LookupTask, looker, wrapper
-from thalweg.spark.pack import PACKED_DDL, Retired
-from thalweg.spark.processor import OUT_DDL, CellProcessor
+from thalweg.spark.pack import PACKED_DDL
 from thalweg.spark.refresh import FOLDER, Refresher, Renewed, renewer
 from thalweg.spark.relations import TreeBuild, blocks_of
 from thalweg.spark.run import Run
@@ -71,13 +68,9 @@ def sql(
     if name is not None and any(f.df.isStreaming for f in frames.values()):
         board.refuse_running(name)
     name = name or _named(bound)
-    folder = folder_for(spark, state, checkpoint)
-    if bound.plain is None:
-        if folder is not None:
-            raise DefinitionError(
-                "only a plain join keeps its state in files, and this query has more around it",
-                hint='leave out state=, or give state="spark"',
-            )
+    keep = Keep(checkpoint, folder_for(spark, state, checkpoint))
+    plain = bound.plain
+    if plain is None:
         if on_error == "quarantine":
             raise DefinitionError(
                 'on_error="quarantine" is for joins of windows: a row of a relation has no place for the bad ones',
@@ -89,13 +82,16 @@ def sql(
                 hint="leave out refresh=, or read the table as a stream of its changes",
             )
         bound, blocks = blocks_of(bound, frames, meaning)
-        run = replace(Run.of(spark, blocks, text, policy, name, seed or 0, index, caches), on_error=on_error)
-        return TreeBuild(bound, blocks, run, cells).build()
-    block = BlockInputs.of(bound.plain, frames, meaning)
-    run = replace(Run.of(spark, [block], text, policy, name, seed or 0, index, caches), on_error=on_error)
-    build = _Build(block, run, cells, checkpoint, folder)
+    else:
+        blocks = [BlockInputs.of(plain, frames, meaning)]
+    run = replace(Run.of(spark, blocks, text, policy, name, seed or 0, index, caches), on_error=on_error)
     try:
-        alone = run.streaming and len(block.query.streams) == 1 and not build.renewed
+        if plain is None:
+            return TreeBuild(bound, blocks, run, cells, keep).build()
+        build = _Build(blocks[0], run, cells, keep)
+        # A window that counts rows waits until no row of the same time can come: only cells with a state can wait.
+        waits = build.renewed or any(i.window.ordered for i in plain.streams)
+        alone = run.streaming and len(plain.streams) == 1 and not waits
         return build.lookup() if alone else build.join()
     except AnalysisException as error:
         raise (catalog.unknown(error, functions) or error) from None
@@ -108,10 +104,8 @@ def _named(bound: Bound) -> str:
 class _Build:
     """Turns one join block into a DataFrame."""
 
-    def __init__(
-        self, block: BlockInputs, run: Run, cells: int | None, checkpoint: str | None = None, folder: str | None = None
-    ) -> None:
-        self.inputs, self.run, self.checkpoint, self.folder = block, run, checkpoint, folder
+    def __init__(self, block: BlockInputs, run: Run, cells: int | None, keep: Keep) -> None:
+        self.inputs, self.run, self.keep = block, run, keep
         self.query, self.shape = block.query, block.shape
         self.shares, self.why = sharing.for_query(self.query, wanted_cells(run.spark, cells), self._rates())
 
@@ -134,67 +128,19 @@ class _Build:
     # The two ways to run
 
     def join(self) -> DataFrame:
-        routed = self.inputs.cell_query()
-        entry = self._register(routed, cells=True)
-        sent = [g for g in self.inputs.groups if self.query.input(g[0]).is_stream or not self.run.streaming]
-        idle = {a: g.idle for a, g in self.inputs.frames.items() if isinstance(g, StreamInput) and g.idle is not None}
-        task = self.run.cell_task(routed, self.shares, idle, {g[0]: g for g in self.inputs.groups})
-        task = entry.task = replace(task, judged=self.query)
-        files = self.run.streaming and self.folder is not None
-        retired = None
-        if self.run.streaming and self.checkpoint is not None and not files:
-            move = checkpoints.moved(self.run.spark, task, self.checkpoint)
-            if move is not None:
-                task, retired = replace(task, moved=move), Retired(move.batch, move.retired)
-        rows = self._packed(sent, retired, beats=files)
-        if self.renewed:
-            rows = rows.unionByName(self._renewals(entry))
-        packed = self.run.observed(rows, "pack", entry)
-        grouped = packed.groupBy("key")
-        if self.folder is not None and files:
-            cells = self._in_files(task, self.folder, packed)
-        elif self.run.streaming:
-            self.run.use_rocksdb()
-            cells = grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none", self._tables())
-        else:
-            cells = grouped.applyInArrow(batch_cell(task), OUT_DDL)
-        results = self.run.observed(cells, "cell", entry)
-        flat = self._flat()
-        rows = self.run.unpacked(results, arrow_schema(flat), flat, entry)
+        cells = Cells(self.run, [self.inputs], [ByShares(self.shares)], self.shares, self.why, self.keep)
+        more = self._renewals if self.renewed else None
+        rows, task = cells.rows(self.inputs.cell_query(), self.query, self._flat(), more)
         return checkpoints.remembered(self._selected(rows), task)
-
-    def _in_files(self, task: CellTask, folder: str, packed: DataFrame) -> DataFrame:
-        """Cells that keep their state in files."""
-        tables = [i.alias for i in self.query.inputs if not i.is_stream]
-        if tables:
-            raise DefinitionError(
-                f"'{tables[0]}' is a table: a join of several streams keeps its tables in Spark's own state store",
-                hint='leave out state=, or give state="spark"',
-            )
-        retain = int(self.run.spark.conf.get(RETAINED, "100") or 100)
-        run = filecell(FileCell(task, folder, retain))
-        return packed.repartition(self.shares.cells, "key").mapInArrow(run, OUT_DDL)
-
-    def _packed(
-        self, groups: Sequence[tuple[str, ...]], retired: Retired | None = None, *, beats: bool = False
-    ) -> DataFrame:
-        return self.run.packed(self.inputs, groups, ByShares(self.shares), retired, beats)
-
-    def _tables(self) -> GroupedData | None:
-        """Tables of a streaming join, as the cells' initial state: Spark reads them when the first batch runs."""
-        tables = [g for g in self.inputs.groups if not self.query.input(g[0]).is_stream]
-        if not tables:
-            return None
-        return self._packed(tables).where("blob IS NOT NULL").drop("stats").groupBy("key")
 
     def _renewals(self, entry: Entry) -> DataFrame:
         """Packed rows of tables that were read again."""
-        if self.checkpoint is None:
+        if self.keep.checkpoint is None:
             raise DefinitionError(
                 "a table with refresh= needs a folder for its versions",
                 hint="give tw.sql(..., checkpoint=) the folder of the query's checkpoint, which all workers must see",
             )
-        folder = Path(str(folder_for(self.run.spark, f"{self.checkpoint}/{FOLDER}", None)))
+        folder = Path(str(folder_for(self.run.spark, f"{self.keep.checkpoint}/{FOLDER}", None)))
         groups = {g[0]: g for g in self.inputs.groups if g[0] in self.renewed}
         division = ByShares(self.shares)
         tasks = {alias: self.run.pack_task(self.inputs, group, division) for alias, group in groups.items()}
@@ -207,7 +153,7 @@ class _Build:
 
     def lookup(self) -> DataFrame:
         """One stream, tables: every task joins its own rows."""
-        entry = self._register(self.query, cells=False)
+        entry = self._register()
         (stream,) = self.query.streams
         rows = self.inputs.prepared([stream.alias]).mapInArrow(wrapper(self.inputs.read(stream.alias)), BLOBS_DDL)
         contents = [
@@ -225,36 +171,30 @@ class _Build:
             tables = reduce(DataFrame.unionByName, contents).agg(each).withColumns(marks).cache().drop("token")
             rows = rows.join(F.broadcast(tables), "first", "left")
         flat = self._flat()
+        if self.run.on_error == "quarantine":
+            flat = StructType([*flat.fields, quarantine.FIELD])
         # A table that is read twice comes twice: nothing is packed here, so nothing is shared.
         task = LookupTask(self.run.cell_task(self.query, Shares(()), {}, {}), stream.alias, flat)
         out = StructType([*flat.fields, StructField("stats", StringType())])
         return self._selected(self.run.observed(rows.mapInArrow(looker(task), out), "cell", entry))
 
-    def _register(self, routed: Query, *, cells: bool) -> Entry:
-        """Put the query on the board; `routed` is the cells' view of it."""
-        shape = Shape(routed, prefiltered=True, leave=True)
+    def _register(self) -> Entry:
+        """Put the query on the board: every task works on its own rows."""
         inputs = tuple(
-            AskedInput(
-                i.alias,
-                i.window if i.is_stream else None,
-                shape.pipeline(n),
-                self.shares.replication(self.shape.classes[n]) if cells and self.shares.sizes else 1,
-            )
-            for n, i in enumerate(routed.inputs)
+            AskedInput(i.alias, i.window if i.is_stream else None, self.shape.pipeline(n))
+            for n, i in enumerate(self.query.inputs)
         )
-        cut = Cut(self.query, self.shares, self.why, self.run.partitions) if cells else None
-        asked = Asked(
-            self.run.name, self.run.policy, self.run.streaming, inputs, self.inputs.places(), self.query.text, cut
+        places = self.inputs.places()
+        return self.run.register(
+            Asked(self.run.name, self.run.policy, self.run.streaming, inputs, places, self.query.text)
         )
-        return self.run.register(asked)
 
     # Output
 
     def _flat(self) -> StructType:
         """The output of cells: the needed columns as `alias.column`, and the time of the result."""
         fields = [StructField(str(c), self.inputs.types[c.input, c.name]) for c in self.shape.needed]
-        aside = [quarantine.FIELD] if self.run.on_error == "quarantine" else []
-        return StructType([*fields, StructField(RESULT_TIME, self.inputs.time_type()), *aside])
+        return StructType([*fields, StructField(RESULT_TIME, self.inputs.time_type())])
 
     def _selected(self, flat: DataFrame) -> DataFrame:
         """A struct for each input, so `alias.column` resolves; then the remaining predicates, then SELECT."""

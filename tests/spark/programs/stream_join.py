@@ -1,4 +1,4 @@
-"""A streaming join from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS POLICY.
+"""A streaming query from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS POLICY.
 
 With STATE=files, state lies in files. With MOVES, state moves to the new number of cells. With a folder in FAULTS, one
 task of a cell fails once and one worker dies once, in mid-batch. A MASTER that begins with `connect:` starts a Spark
@@ -16,7 +16,7 @@ folder, out, checkpoint, master, name, cells, policy = sys.argv[1:8]
 faults = os.environ.get("FAULTS")
 
 from pyspark import cloudpickle  # noqa: E402
-from tests.spark import joinshapes  # noqa: E402
+from tests.spark import joinshapes, relationshapes  # noqa: E402
 
 import thalweg as tw  # noqa: E402
 
@@ -29,7 +29,7 @@ spark = tw.session(
     spark_sql_shuffle_partitions=2, spark_thalweg_control=checkpoint + "-control",
     **({} if remote else {"spark_master": master}),
 )  # fmt: skip
-shape = joinshapes.SHAPES[name]
+shape = {**joinshapes.SHAPES, **relationshapes.ANSWERS, **relationshapes.CHANGES}[name]
 inputs = {}
 for stream in shape.streams:
     df = spark.readStream.schema(joinshapes.DDL).option("maxFilesPerTrigger", 1).parquet(str(Path(folder) / stream))
@@ -41,7 +41,7 @@ if "odd(" in shape.ours:
 text = shape.ours
 if faults:
     inputs["trouble"] = joinshapes.troubled(faults)
-    text = text.replace("WHERE ", "WHERE trouble(a.id, b.id) AND ", 1)
+    text = joinshapes.in_trouble(text)
 df = tw.sql(
     text, cells=int(cells), policy=policy, name="killed", checkpoint=os.environ.get("MOVES") and checkpoint,
     state=checkpoint + "-state" if os.environ.get("STATE") == "files" else "spark", **inputs,

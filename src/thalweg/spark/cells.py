@@ -1,0 +1,154 @@
+"""From the inputs of a query to the rows that leave its cells: pack → cell → unpack, for a join block and for a whole query.
+
+Where the state lies (Spark's store, or files), how it moves to other cells, and where bad rows go is the same for both.
+What differs is handed in: the cut into cells, the query that a cell runs, and the columns that come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql.types import StructType
+
+from thalweg.engine.gate import NOTHING
+from thalweg.engine.placing import Division
+from thalweg.errors import DefinitionError
+from thalweg.execute.shape import Shape
+from thalweg.language.algebra import Bound
+from thalweg.language.inputs import StreamInput
+from thalweg.language.query import Query
+from thalweg.plan.shares import Shares
+from thalweg.spark import checkpoints, quarantine
+from thalweg.spark.asked import Asked, AskedInput, Cut
+from thalweg.spark.blockinputs import BlockInputs
+from thalweg.spark.board import Entry
+from thalweg.spark.cell import batch_cell
+from thalweg.spark.celltask import CellTask
+from thalweg.spark.compat import arrow_schema
+from thalweg.spark.filecell import RETAINED, FileCell, filecell
+from thalweg.spark.keys import cell_keys
+from thalweg.spark.pack import PACKED_DDL, Retired
+from thalweg.spark.processor import OUT_DDL, CellProcessor
+from thalweg.spark.run import Run
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Where the state of cells lies between batches."""
+
+    checkpoint: str | None = None
+    """The folder of Spark's checkpoint, if state is to move to another number of cells."""
+    folder: str | None = None
+    """The folder of files; None for Spark's own store."""
+
+
+class Cells:
+    """The cells of one query."""
+
+    def __init__(
+        self, run: Run, blocks: Sequence[BlockInputs], divisions: Sequence[Division], shares: Shares, why: str, keep: Keep,
+    ) -> None:  # fmt: skip
+        self.run, self.blocks, self.divisions = run, blocks, divisions
+        self.shares, self.why, self.keep = shares, why, keep
+        self.files = keep.folder if run.streaming else None
+
+    def rows(
+        self, routed: Query | Bound, judged: Query | Bound, schema: StructType,
+        more: Callable[[Entry], DataFrame] | None = None,
+    ) -> tuple[DataFrame, CellTask]:  # fmt: skip
+        """What leaves the cells, in these columns. `routed` is the query as cells run it, `judged` as it was asked;
+        `more` gives packed rows that come beside those of the inputs."""
+        if self.files is not None:
+            self._refuse_tables()
+        entry = self._register(routed, judged)
+        idle = {b.names[a]: g.idle for b in self.blocks for a, g in b.frames.items()
+                if isinstance(g, StreamInput) and g.idle is not None}  # fmt: skip
+        shared = {b.names[g[0]]: [b.names[a] for a in g] for b in self.blocks for g in b.groups}
+        task = self.run.cell_task(routed, self.shares, idle, shared)
+        task = entry.task = replace(task, judged=judged)
+        task, retired = self._moving(task)
+        packs = self._packed(streams=True, retired=retired)
+        if not self.run.streaming and isinstance(routed, Bound):
+            packs = packs.unionByName(self._wake())
+        if more is not None:
+            packs = packs.unionByName(more(entry))
+        packed = self.run.observed(packs, "pack", entry)
+        results = self.run.observed(self._through(packed, task), "cell", entry)
+        if self.run.on_error == "quarantine":
+            schema = StructType([*schema.fields, quarantine.FIELD])
+        return self.run.unpacked(results, arrow_schema(schema), schema, entry), task
+
+    def _through(self, packed: DataFrame, task: CellTask) -> DataFrame:
+        """Packed rows through their cells."""
+        if self.files is not None:
+            retain = int(self.run.spark.conf.get(RETAINED, "100") or 100)
+            run = filecell(FileCell(task, self.files, retain))
+            return packed.repartition(self.shares.cells, "key").mapInArrow(run, OUT_DDL)
+        grouped = packed.groupBy("key")
+        if not self.run.streaming:
+            return grouped.applyInArrow(batch_cell(task), OUT_DDL)
+        self.run.use_rocksdb()
+        return grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none", self._tables())
+
+    def _moving(self, task: CellTask) -> tuple[CellTask, Retired | None]:
+        """The task with the state of an old cut, if the checkpoint has one, and the cells that are no more."""
+        if not self.run.streaming or self.keep.checkpoint is None or self.files is not None:
+            return task, None
+        move = checkpoints.moved(self.run.spark, task, self.keep.checkpoint)
+        return (task, None) if move is None else (replace(task, moved=move), Retired(move.batch, move.retired))
+
+    def _refuse_tables(self) -> None:
+        tables = [b.names[i.alias] for b in self.blocks for i in b.query.inputs if not i.is_stream]
+        if tables:
+            raise DefinitionError(
+                f"'{tables[0]}' is a table: a join of several streams keeps its tables in Spark's own state store",
+                hint='leave out state=, or give state="spark"',
+            )
+
+    # Rows for the cells
+
+    def _packed(self, *, streams: bool, retired: Retired | None = None) -> DataFrame:
+        """The rows of all streams, or of all tables; a batch query needs both at once."""
+        packs = []
+        for block, division in zip(self.blocks, self.divisions, strict=True):
+            wanted = [g for g in block.groups
+                      if not self.run.streaming or block.query.input(g[0]).is_stream == streams]  # fmt: skip
+            if wanted:
+                packs.append(self.run.packed(block, wanted, division, retired, self.files is not None))
+        return reduce(DataFrame.unionByName, packs)
+
+    def _wake(self) -> DataFrame:
+        """A row for every cell, so that also a query without any input gives its answer: no rows, or a count of 0."""
+        rows = [(key, "", 0, 0, NOTHING, None, None) for key in cell_keys(self.shares.cells)]
+        return self.run.spark.createDataFrame(rows, PACKED_DDL)
+
+    def _tables(self) -> GroupedData | None:
+        """Tables of a streaming query, as the cells' initial state: Spark reads them when the first batch runs."""
+        if all(i.is_stream for b in self.blocks for i in b.query.inputs):
+            return None
+        return self._packed(streams=False).where("blob IS NOT NULL").drop("stats").groupBy("key")
+
+    # What is told
+
+    def _register(self, routed: Query | Bound, judged: Query | Bound) -> Entry:
+        """Put the query on the board."""
+        queries = [routed] if isinstance(routed, Query) else [leaf.query for leaf in routed.leaves]
+        shapes = [Shape(query, prefiltered=True, leave=True) for query in queries]
+        inputs = tuple(
+            AskedInput(
+                block.names[i.alias],
+                i.window if i.is_stream else None,
+                shape.pipeline(n),
+                len(division.placing(block.shape, i.alias).offsets),
+            )
+            for block, division, shape in zip(self.blocks, self.divisions, shapes, strict=True)
+            for n, i in enumerate(shape.query.inputs)
+        )
+        places = {text: place for block in self.blocks for text, place in block.places().items()}
+        cut = Cut(judged if isinstance(judged, Query) else None, self.shares, self.why, self.run.partitions)
+        return self.run.register(
+            Asked(self.run.name, self.run.policy, self.run.streaming, inputs, places, judged.text, cut)
+        )
