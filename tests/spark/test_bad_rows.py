@@ -133,6 +133,71 @@ def test_one_stream_with_a_table(spark):
     assert sorted(json.loads(r["_quarantine"].row)["id"] for r in rows if r["_quarantine"] is not None) == [0, 3, 6, 9]
 
 
+def some(spark):
+    rows = [(i, START, i % 2, "x" if i % 5 == 0 else str(i)) for i in range(20)]
+    return tw.stream(spark.createDataFrame(rows, "id long, ts timestamp, k long, s string"), time="ts")
+
+
+def test_groups_count_the_good_rows_and_give_the_bad_ones(spark):
+    text = "SELECT a.k, count(*) AS n FROM a WHERE number(a.s) GROUP BY a.k"
+    rows = tw.sql(text, a=some(spark), number=number, cells=2, on_error="quarantine").collect()
+    good = [i for i in range(4, 20) if i % 5]
+    found = sorted((r["_change_type"], r.k, r.n) for r in rows if r["_quarantine"] is None)
+    assert found == [("insert", k, sum(i % 2 == k for i in good)) for k in (0, 1)]
+    bad = [r["_quarantine"] for r in rows if r["_quarantine"] is not None]
+    assert sorted((v["k"], v["s"]) for v in (json.loads(q.row) for q in bad)) == [(0, "x")] * 2 + [(1, "x")] * 2
+    assert {q.reason.split(":")[0] for q in bad} == {"ValueError"}
+
+
+def test_what_no_block_can_set_aside_is_refused(spark):
+    pairs = "SELECT a.id FROM a [NOW] LEFT JOIN b [NOW] ON a.k = b.k AND less(a.s, b.s)"
+    given = {"less": lambda x, y: int(x) < int(y), "a": some(spark), "b": some(spark)}
+    for how in ("skip", "quarantine"):
+        with pytest.raises(tw.DefinitionError, match="'less' compares rows of an outer join"):
+            tw.sql(pairs, on_error=how, **given)
+    t = spark.createDataFrame([(1, "1")], "k long, s string")
+    with pytest.raises(tw.DefinitionError, match='"quarantine" and LIMIT'):
+        tw.sql("SELECT t.k FROM t ORDER BY t.k LIMIT 3", t=t, on_error="quarantine")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_an_outer_join_writes_results_and_bad_rows_apart_exactly_once(spark, tmp_path):
+    for name in "ab":
+        for file in range(3):
+            ids = range(file * 20, file * 20 + 20)
+            rows = [[i, START + timedelta(seconds=i), i % 3, "x" if i % 10 == 7 else str(i)] for i in ids]
+            write(tmp_path / name, file, rows)
+    good: dict[int, list] = {}
+    bad: dict[int, list] = {}
+    sink = tw.divided(
+        good=lambda rows, n: good.setdefault(n, []).append(sorted(map(tuple, rows.collect()), key=repr)),
+        bad=lambda rows, n: bad.setdefault(n, []).append(sorted((tuple(r)[:4] for r in rows.collect()), key=repr)),
+    )
+
+    def run():
+        read = spark.readStream.schema("id long, ts timestamp, k long, s string").option("maxFilesPerTrigger", 1)
+        streams = {s: tw.stream(read.parquet(str(tmp_path / s)), time="ts") for s in "ab"}
+        df = tw.sql(
+            "SELECT a.id AS x, b.id AS y FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] "
+            "ON a.k = b.k AND a.id = b.id AND number(b.s)",
+            number=number, cells=2, name="bad rows of an outer join", on_error="quarantine", **streams,
+        )  # fmt: skip
+        writer = df.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "check"))
+        assert tw.await_termination(writer.trigger(availableNow=True).start(), 240)
+
+    run()
+    for part in (tmp_path / "check" / "commits").glob("*2*"):
+        part.unlink()
+    run()
+    assert good[2][0] == good[2][1]
+    assert bad[2][0] == bad[2][1]
+    found = sorted((r for attempts in good.values() for r in attempts[0] if r[0] < 57), key=repr)
+    assert found == sorted(((i, None if i < 4 or i % 10 == 7 else i) for i in range(57)), key=repr)
+    kept = [json.loads(q[3])["id"] for attempts in bad.values() for q in attempts[0]]
+    assert sorted(kept) == [7, 17, 27, 37, 47, 57]
+
+
 def test_another_word_is_told(spark):
     with pytest.raises(tw.DefinitionError, match="no on_error 'ignore'"):
         tw.where(spark.range(3), "id > 1", on_error="ignore")

@@ -71,11 +71,8 @@ def sql(
     keep = Keep(checkpoint, folder_for(spark, state, checkpoint))
     plain = bound.plain
     if plain is None:
-        if on_error == "quarantine":
-            raise DefinitionError(
-                'on_error="quarantine" is for joins of windows: a row of a relation has no place for the bad ones',
-                hint='on_error="skip" leaves them out and counts them',
-            )
+        if on_error != "raise":
+            quarantine.check_tree(bound.root, on_error)
         if any(isinstance(f, TableInput) and f.refresh is not None for f in frames.values()):
             raise DefinitionError(
                 "only a plain join reads its tables again, and this query has more around it",
