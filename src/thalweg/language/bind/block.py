@@ -17,6 +17,7 @@ from thalweg.language.bind.entry import Entry
 from thalweg.language.bind.from_clause import Entries
 from thalweg.language.bind.groups import Grouping, read
 from thalweg.language.bind.joins import Joins
+from thalweg.language.bind.keys import key_pair
 from thalweg.language.bind.output import Item, items
 from thalweg.language.bind.over import over
 from thalweg.language.bind.part import Part
@@ -65,6 +66,8 @@ class Block:
         where = select.args.get("where")
         if where is not None:
             self.condition(self.part, where.this, self.scope.entries)
+        equal = (key_pair(c) for c in self.part.conditions if len(c.inputs) > 1)
+        self.scope.equal = [(pair[0], pair[1]) for pair in equal if pair is not None]
         group = select.args.get("group")
         self.scope.windowed = group is not None and any(
             isinstance(n, exp.Anonymous) and n.name.lower() == "window" for n in own(group)

@@ -77,7 +77,7 @@ def _add(scope: Scope, node: exp.Expr, type: pa.DataType) -> bool:
         entry.input = replace(entry.input, spec=spec, computed=(*entry.input.computed, (name, text)))
         entry.schema = spec.schema
         scope.know([entry])
-    scope.resolved[id(node)] = Resolved(Column(entry.alias, name), type)
+    scope.stands(node, Resolved(Column(entry.alias, name), type))
     return True
 
 

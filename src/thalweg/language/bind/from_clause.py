@@ -41,11 +41,23 @@ class Entries:
 
     def _tables(self, node: exp.Expr) -> None:
         if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
+            self._name(node)
             self._tables(node.this)
         else:
             self._add(node)
         for join in node.args.get("joins") or []:
             self._tables(join.this)
+
+    def _name(self, node: exp.Subquery) -> None:
+        """(S [ROWS 1]) AS s is S [ROWS 1] AS s."""
+        alias, inner = node.args.get("alias"), node.this
+        if alias is None:
+            return
+        if inner.args.get("joins"):
+            raise self._parsed.error(alias, "a join in parentheses can't have a name",
+                                     "leave the name out: its inputs keep theirs; or write (SELECT ...) AS name")  # fmt: skip
+        inner.set("alias", alias)
+        node.set("alias", None)
 
     def _add(self, node: exp.Expr) -> None:
         parsed = self._parsed

@@ -144,7 +144,7 @@ class Grouping:
                     if id(part) not in self._scope.resolved and all(
                         pt.is_struct(type) and type.get_field_index(f) >= 0 for f in fields
                     ):
-                        self._scope.resolved[id(part)] = Resolved(Column("", name), type, fields)
+                        self._scope.stands(part, Resolved(Column("", name), type, fields))
 
     def _value(self, node: exp.Expr) -> Expression:
         try:
@@ -171,7 +171,7 @@ class Grouping:
                 part = waiting.pop()
                 found = self._canonical.get(canonical(self._scope, part))
                 if found is not None:
-                    self._scope.resolved[id(part)] = found
+                    self._scope.stands(part, found)
                     continue
                 if next(aggregates_in(self._world, part), None) is part:
                     continue
@@ -194,7 +194,7 @@ class Grouping:
             name = self._world.name(self._scope.text(node))
             self.aggregates[name] = wanted
             self.fields.append(pa.field(name, type))
-        self._scope.resolved[id(node)] = Resolved(Column("", name), type)
+        self._scope.stands(node, Resolved(Column("", name), type))
 
     def _check(self, node: exp.Expr) -> None:
         """Columns outside aggregates must be grouped."""

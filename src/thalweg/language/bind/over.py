@@ -59,7 +59,7 @@ def _over(scope: Scope, node: exp.Window, child: Node) -> Over:
     type = result_type(scope.world, node.this, call, [v.type for v in values])
     make = scope.world.functions[call.function] if call.own else None
     name = scope.world.name(scope.text(node))
-    scope.resolved[id(node)] = Resolved(Column("", name), type)
+    scope.stands(node, Resolved(Column("", name), type))
     schema = pa.schema([*child.schema, pa.field(name, type)])
     return Over(
         schema, child, tuple(by), frame, preceding, {name: Aggregate(call.function, tuple(arguments), make=make)}

@@ -1,7 +1,7 @@
 """The names that a query can mention, and what they stand for.
 
 A name means the column or input spelled exactly like it, else the one that differs only in case. Invariant: a name
-that could mean two things is an error, never a guess.
+that could mean two things is an error, never a guess; columns that are set equal are one thing.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ class Scope:
         self.entries = entries
         self.outer = outer
         self.resolved: dict[int, Resolved] = {}
-        """By the identity of a node: what it stands for."""
+        """By the identity of a node: what it stands for. Written by `stands` alone."""
+        self._alive: list[exp.Expr] = []
+        """The nodes in `resolved`: of a node that is gone, another one could have the identity."""
         self.visible: list[Column] = []
         """The columns of SELECT *."""
         self._hidden: set[Column] = set()
         """Columns that USING merged into another one: found only with their alias."""
+        self.equal: list[tuple[Column, Column]] = []
+        """Columns that WHERE or an inner join's ON sets equal."""
         self._types: dict[Column, pa.DataType] = {}
         self.windowed = False
         """Whether GROUP BY window(...) makes the column `window`."""
@@ -94,6 +98,11 @@ class Scope:
         gone = {e.column(n) for e in entries for n in e.names}
         self.visible = [c for c in self.visible if c not in gone]
 
+    def stands(self, node: exp.Expr, resolved: Resolved) -> None:
+        """From now on a node is what it resolves to; it stays alive as long as that is known."""
+        self._alive.append(node)
+        self.resolved[id(node)] = resolved
+
     def columns(self, node: exp.Expr, entries: Sequence[Entry], timed: bool = False) -> list[Resolved]:
         """Resolve all columns below a node, in written order; the time of the result, where it is known, is none."""
         found = [
@@ -105,7 +114,7 @@ class Scope:
         found.sort(key=lambda c: name_start(c) or 0)
         for column in found:
             if id(column) not in self.resolved:
-                self.resolved[id(column)] = self.resolve(column, entries)
+                self.stands(column, self.resolve(column, entries))
         return [self.resolved[id(c)] for c in found]
 
     def resolve(self, node: exp.Column, entries: Sequence[Entry]) -> Resolved:
@@ -151,7 +160,7 @@ class Scope:
         """The one column of that name."""
         every = [(n, e.column(n), e) for e in entries for n in e.names if hidden or e.column(n) not in self._hidden]
         found = [f for f in every if f[0] == name] or [f for f in every if f[0].lower() == name.lower()]
-        if len(found) > 1:
+        if len(found) > 1 and not self._same([c for _, c, _ in found]):
             shown = [f"{quoted(e.name)}.{quoted(n)}" for n, _, e in found]
             raise self.parsed.error(node, f"'{name}' is ambiguous", f"write {' or '.join(shown)}")
         if found:
@@ -163,6 +172,21 @@ class Scope:
         if place is not None and self.parsed.text[place.start] == '"':
             hint = f"write texts in single quotes: '{name}'; double quotes are for names"
         raise _Unknown(self.parsed.error(node, said, hint))
+
+    def _same(self, columns: Sequence[Column]) -> bool:
+        """Whether columns of one type are set equal, so that it makes no difference which of them a name means. Zeros of
+        doubles are equal and yet not the same."""
+        known, grows = {columns[0]}, True
+        while grows:
+            more = {c for pair in self.equal if known & set(pair) for c in pair} - known
+            known, grows = known | more, bool(more)
+        types = {self.type(c) for c in columns}
+        return (
+            len(set(columns)) == len(columns)
+            and known.issuperset(columns)
+            and len(types) == 1
+            and not pt.is_floating(types.pop())
+        )
 
     def _resolve(self, node: exp.Column, entries: Sequence[Entry]) -> Resolved:
         parts = [p.name for p in node.parts]
