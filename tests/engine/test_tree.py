@@ -127,6 +127,55 @@ def test_explain_says_how_long_a_row_waits_for_a_partner(join: str, wanted: str)
     assert why.endswith("; " + wanted)
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        (
+            "SELECT x.k, count(y.k) AS n FROM a [RANGE 10 SECONDS] AS x LEFT JOIN b [NOW] AS y ON x.k = y.k GROUP BY x.k",
+            "3 match (left)",
+            "a row of x without a partner comes when all streams have passed its time, and goes when that changes: it waits 3 "
+            "seconds, the lateness of y, counted by the times of x and y",
+        ),
+        (
+            "SELECT DISTINCT x.k FROM a [RANGE 1 MINUTE] AS x WHERE NOT EXISTS (SELECT 1 FROM b [NOW] AS y WHERE y.k = x.k)",
+            "(anti)",
+            "a row of x without a partner comes when all streams have passed its time, and goes when that changes: it waits 3 "
+            "seconds, the lateness of y, counted by the times of x and y",
+        ),
+        (
+            "SELECT x.k FROM a [RANGE 1 MINUTE] AS x EXCEPT SELECT y.k FROM b [NOW] AS y",
+            "(except)",
+            "a row of x without a partner comes when all streams have passed its time, and goes when that changes: it waits 3 "
+            "seconds, the lateness of y, counted by the times of x and y",
+        ),
+        (
+            "SELECT count(*) AS n FROM a [RANGE 10 SECONDS] AS x LEFT JOIN b [NOW] AS y ON x.k = y.k "
+            "GROUP BY window(result_time, '1 minute')",
+            "match (left)",
+            "a row of x without a partner waits 13 seconds: 10 seconds in the window of x and 3 seconds of lateness of y, "
+            "counted by the times of y",
+        ),
+    ],
+)  # fmt: skip
+def test_explain_says_what_holds_a_row_of_a_relation_back(text: str, name: str, wanted: str) -> None:
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64()})
+    sources = {
+        "a": tw.Source(schema, time="ts", unit="s"), "b": tw.Source(schema, time="ts", unit="s", lateness="3 seconds"),
+    }  # fmt: skip
+    (why,) = (str(e.why) for key, e in tw.Engine(text, sources).explain().items() if key.endswith(name))
+    assert why.endswith("; " + wanted)
+
+
+def test_a_row_of_a_relation_comes_when_explain_says() -> None:
+    """The lateness of b and no more: the window of a does not count."""
+    source = tw.Source(SCHEMA, time="ts", unit="us")
+    text = "SELECT x.k, count(y.k) AS n FROM a [RANGE 90 MICROSECONDS] AS x LEFT JOIN b [NOW] AS y ON x.k = y.k GROUP BY x.k"
+    engine = tw.Engine(text, {"a": source, "b": tw.Source(SCHEMA, time="ts", unit="us", lateness="3 microseconds")})
+    engine.push("a", rows((10, 7, 0), (20, 8, 0)))
+    assert engine.push("b", rows((13, 1, 0))).num_rows + engine.advance().num_rows == 0
+    assert values(pa.concat_tables([engine.push("b", rows((14, 1, 0))), engine.advance()])) == [(7, 0, "insert", 10)]
+
+
 def test_semi_and_anti_join_divide_the_rows() -> None:
     found = {}
     for kind in ("semi", "anti"):

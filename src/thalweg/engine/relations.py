@@ -15,7 +15,9 @@ import numpy as np
 
 from thalweg.contract.relation import Changes, Deltas, Derived
 from thalweg.engine.leaves import Leaves, under
-from thalweg.language.algebra import Hop, Leaf, Node, Over
+from thalweg.engine.waits import wait_in_relation, waits_for_partners
+from thalweg.language.algebra import Hop, Leaf, Match, Node, Over, SetOperation
+from thalweg.plan import Reason
 from thalweg.relate import operator
 from thalweg.relate.arriving import Arriving
 from thalweg.relate.living import Living
@@ -87,6 +89,17 @@ class Relations:
         """Changes ahead of the frontier, by block."""
         found = names(self.nodes)
         return {found[k]: living.size() for k, living in self.living.items()}
+
+    def waits(self) -> dict[str, Reason]:
+        """What holds rows without a partner back, by operator."""
+        found = {}
+        for k, (name, node) in enumerate(zip(names(self.nodes), self.nodes, strict=True)):
+            kind = waits_for_partners(node)
+            if kind and isinstance(node, Match | SetOperation):
+                found[f"{name} ({kind})"] = wait_in_relation(node, self.roots)
+            if k in self.readings:
+                found |= {f"{name}, {inner}": why for inner, why in self.readings[k][0].waits().items()}
+        return found
 
     def snapshot(self) -> dict[str, bytes]:
         parts: dict[str, bytes] = {"frontier": str(self.frontier).encode()}

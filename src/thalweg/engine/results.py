@@ -109,7 +109,7 @@ class Results:
             operator = self.histories.get(k)
             if isinstance(operator, Meet) and operator.kind != "inner":
                 found[f"{name} ({operator.kind})"] = wait_of(operator.node)
-        return found
+        return found | {f"relation {name}": why for name, why in self.relations.waits().items()}
 
     # State
 

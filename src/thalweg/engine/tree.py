@@ -193,11 +193,14 @@ class TreeEngine:
         program = self.results or self.relations
         assert program is not None
         held = ", ".join(self.slowest()) or "no stream"
-        waits = self.results.waits() if self.results is not None else {}
+        waits = program.waits()
         for name, rows in program.waiting().items():
             why = Reason.of("{rows} rows wait for time to pass; {held} holds it back", rows=rows, held=held)
             if name in waits:
-                why = Reason.of("{now}; {wait}", now=str(why), wait=str(waits[name]))
+                why = Reason.of("{now}; {wait}", now=str(why), wait=str(waits.pop(name)))
+            told[name] = Explanation("frontier", why, (), (), IDLE)
+        for name, wait in waits.items():
+            why = Reason.of("{held} holds time back; {wait}", held=held, wait=str(wait))
             told[name] = Explanation("frontier", why, (), (), IDLE)
         return told
 
