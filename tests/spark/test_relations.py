@@ -92,3 +92,18 @@ def test_streams_give_the_engine_s_changes(spark, folder, tmp_path, name, cells)
     df = asked(spark, CHANGES[name], folder, cells=cells, name=f"stream {name}")
     got = bag(drain(spark, df, tmp_path).collect())
     assert got == engine_s(CHANGES[name], finite=False)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("cells", [1, 2, 5])
+@pytest.mark.parametrize("name", ANSWERS | CHANGES)
+def test_every_query_in_any_number_of_cells(spark, folder, tmp_path, name, cells):
+    """Batch and streaming, under random decisions."""
+    shape = (ANSWERS | CHANGES)[name]
+    how = {"cells": cells, "policy": "chaos", "seed": cells}
+    whole = bag(asked(spark, shape, None, name=f"whole {name}", **how).collect())
+    assert whole == (bag(joinshapes.answer(shape)) if name in ANSWERS else engine_s(shape, finite=True))
+    df = asked(spark, shape, folder, name=f"in parts {name}", **how)
+    parts = Counter({r: n for r, n in bag(drain(spark, df, tmp_path).collect()).items() if 10**6 not in r})
+    assert parts == (bag(joinshapes.answer(shape)) if name in ANSWERS else engine_s(shape, finite=False))
