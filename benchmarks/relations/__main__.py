@@ -39,6 +39,7 @@ class WrongAnswer(Exception):
 def main(
     quick: Annotated[bool, typer.Option(help="Fewer rows, one round; a few minutes.")] = False,
     only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
+    size: Annotated[list[int] | None, typer.Option(help="Rows a batch; may be given several times.")] = None,
     rounds: Annotated[int, typer.Option(help="Runs of each contender; they take turns.")] = 3,
     limit: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 120.0,
     seed: Annotated[int, typer.Option(help="Of the generated rows.")] = 1,
@@ -46,24 +47,24 @@ def main(
     console = Console()
     batches = 6 if quick else 8
     rounds = 1 if quick else rounds
-    sizes = (10_000,) if quick else (50_000, 200_000)
+    sizes = (10_000,) if quick else tuple(size or (50_000, 200_000))
     spark = contenders.session()
     found: list[Runs] = []
     with console.status("making rows") as status:
-        for workload, size in product([w for w in WORKLOADS if only in w.name], sizes):
+        for workload, each in product([w for w in WORKLOADS if only in w.name], sizes):
             shutil.rmtree(DATA, ignore_errors=True)
-            feed = write(workload, size * batches, batches, DATA / workload.name, seed)
+            feed = write(workload, each * batches, batches, DATA / workload.name, seed)
             runs: dict[str, list[Run]] = {}
             for turn in range(rounds):
                 for who, job in _contenders(spark, feed, limit):
-                    status.update(f"{workload.name}, {size:,} rows a batch, round {turn + 1}: {who}")
+                    status.update(f"{workload.name}, {each:,} rows a batch, round {turn + 1}: {who}")
                     run = _checked(job(), runs)
                     runs.setdefault(who, []).append(run)
-            found += [Runs(size, several) for several in runs.values()]
-            _write(found, batches, rounds, DATA if quick or only else HERE)
+            found += [Runs(each, several) for several in runs.values()]
+            _write(found, batches, rounds, DATA if quick or only or size else HERE)
     spark.stop()
     console.print(_table(found))
-    if not quick and not only:
+    if not quick and not only and not size:
         console.print(f"written to {HERE / 'results.md'}")
 
 

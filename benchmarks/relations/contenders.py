@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 from collections import Counter
@@ -37,7 +38,8 @@ class Run:
     workload: str
     rows: int
     seconds: float
-    """All batches but the first quarter and the closing one, scaled to all rows; or the whole run of a batch engine."""
+    """All batches but the first quarter and the closing one, scaled to all rows; or the whole run of a batch engine.
+    Not a number if no batch was finished in time."""
     cpu: float
     """Processor seconds of the same batches, scaled likewise."""
     latency: float | None = None
@@ -132,12 +134,15 @@ def _drain(who: str, feed: Feed, make: Callable[[], DataFrame], scratch: Path, l
     query = writer.trigger(availableNow=True).start(str(out))
     began, cut_off = time.monotonic(), False
     while not query.awaitTermination(0.1):
-        used[(query.lastProgress or {}).get("batchId", -1)] = clock.since_start()
+        used.setdefault((query.lastProgress or {}).get("batchId", -1), clock.since_start())
         if time.monotonic() - began > limit:
             cut_off = True
             query.stop()
             break
     told = [p for p in query.recentProgress if p["numInputRows"] > 0]
+    if not told:
+        shutil.rmtree(scratch, ignore_errors=True)
+        return Run(who, feed.workload.name, feed.rows, math.nan, math.nan, cut_off=True)
     triggers = {p["batchId"]: p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress}
     steady = told[len(told) // 4 : -1] or told
     scale = feed.rows / max(sum(p["numInputRows"] for p in steady), 1)
