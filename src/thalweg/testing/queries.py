@@ -35,15 +35,15 @@ def make_query(seed: int, *, policies: Sequence[str] = POLICIES) -> QueryCase:
     read = sorted({f.source for f in nodes(drawn.query, From) if f.source})
     moments = chance.yes(0.3)
     span = chance.integer(2, 24)
-    sources = tuple(_source(chance, name, drawn.streams[name], span, moments) for name in read)
+    sources = tuple(made_source(chance, name, drawn.streams[name], span, moments) for name in read)
     timed = drawn.timed and any(s.time for s in sources)
     return QueryCase(
-        seed, sources, drawn.query, tuple(_steps(chance, sources, span)), chance.choice(policies), drawn.stream,
+        seed, sources, drawn.query, tuple(made_steps(chance, sources, span)), chance.choice(policies), drawn.stream,
         drawn.every, drawn.slide, timed, drawn.limit, chance.choice((1, 3, 8, 1024)), chance.choice((1, 3, 1 << 14)),
     )  # fmt: skip
 
 
-def _source(chance: Chance, name: str, stream: bool, span: int, moments: bool) -> CaseSource:
+def made_source(chance: Chance, name: str, stream: bool, span: int, moments: bool) -> CaseSource:
     c = chance
     count = c.choice((0, 1, 3, 6, 6, 9))
     nulls = c.yes(0.6)
@@ -71,7 +71,7 @@ def _source(chance: Chance, name: str, stream: bool, span: int, moments: bool) -
     return CaseSource(name, schema, tuple(ordered), "ts", "us", lateness)
 
 
-def _steps(chance: Chance, sources: Sequence[CaseSource], span: int) -> Iterator[Step]:
+def made_steps(chance: Chance, sources: Sequence[CaseSource], span: int) -> Iterator[Step]:
     """Batches of all streams, roughly together in time; watermarks and restarts in between."""
     c = chance
     left = {s.name: list(range(len(s.rows))) for s in sources if s.time is not None}
