@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.relate.course import VALUES, plain, rows_of, table_of, value_of
 
+from thalweg.contract.relation import FOREVER
 from thalweg.relate.instants import multiples, next_multiple, timestamps
 from thalweg.relate.kernels.sums import add_doubles, add_up, in_two, rounded
 from thalweg.relate.rows.agenda import Agenda
@@ -278,13 +279,22 @@ def test_instants() -> None:
     assert Counter(multiples(0, 100, 7).tolist()) == Counter(range(0, 100, 7))
 
 
-def test_a_run_is_not_taken_for_one_that_is_gone() -> None:
-    """Python gives the id of an array that is gone to a new one: bytes kept by id would be those of another run."""
-    agenda = Agenda(pa.schema([("k", pa.int64())]))
-    for time in range(200):
-        agenda.add(agenda.rows.encode(pa.table({"k": [time]})), np.array([time]), np.array([1]))
-        fresh = Agenda(pa.schema([("k", pa.int64())]))
-        fresh.restore(agenda.snapshot())
-        rows, when, _ = fresh.due(time + 1)
-        assert (fresh.rows.rows(rows)["k"].to_pylist(), when.tolist()) == ([time], [time])
-        agenda.drop(agenda.due(time + 1)[0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_snapshot_of_an_agenda_holds_what_waits_now(seed: int) -> None:
+    """Runs come, merge and go between snapshots. Python gives the id of one that is gone to a new one."""
+    rng = np.random.default_rng(seed)
+    schema = pa.schema([("k", pa.int64())])
+
+    def waits(agenda: Agenda) -> Counter[int]:
+        return Counter(agenda.rows.rows(agenda.waiting(FOREVER)[0])["k"].to_pylist())
+
+    agenda, now = Agenda(schema), 0
+    for _ in range(100):
+        for n in rng.integers(1, 6, rng.integers(0, 4)):
+            rows = agenda.rows.encode(pa.table({"k": rng.integers(0, 50, n)}))
+            agenda.add(rows, now + rng.integers(0, 20, n), np.ones(n, np.int64))
+        restored = Agenda(schema)
+        restored.restore(agenda.snapshot())
+        assert waits(restored) == waits(agenda)
+        now += int(rng.integers(0, 6))
+        agenda.drop(agenda.due(now)[0])
