@@ -40,6 +40,8 @@ class Written:
     seal: Mapping[str, Any]
     record: bytes
     """The record of one of its cells."""
+    grids: Mapping[int, Any]
+    """How the writer of each cell had cut the state, by the cell's key."""
 
 
 def read(spark: SparkSession, folder: str) -> Written | None:
@@ -61,7 +63,8 @@ def read(spark: SparkSession, folder: str) -> Written | None:
     whole = next((c for c in cells.values() if SEAL in c and len(c) > 1), None)
     if whole is None:
         raise CheckpointError(f"the checkpoint in '{folder}' holds no state of tw.sql", hint="is it another query's?")
-    return Written(int(batch), json.loads(whole.pop(SEAL)), next(iter(whole.values())))
+    grids = {key: json.loads(c[SEAL]).get("grid") for key, c in cells.items() if SEAL in c}
+    return Written(int(batch), json.loads(whole.pop(SEAL)), next(iter(whole.values())), grids)
 
 
 def _parts(spark: SparkSession, folder: str, batch: int) -> DataFrame:
@@ -168,6 +171,7 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
 
     adoptable(engine, record_in({"record": found.record}))
     old = Grid.of(found.seal["grid"])
+    _one_cut(found, old, folder)
     target = f"{folder.rstrip('/')}/{FOLDER}/{found.batch}"
     move = mover(Mover(task.query, task.shares, old, task.shared))
     lines = _parts(spark, folder, found.batch).groupBy("key").applyInArrow(move, LINES_DDL)
@@ -179,6 +183,15 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
                            hint=f"cells={old.cells} keeps the old cells") from error  # fmt: skip
     keys = set(cell_keys(task.shares.cells))
     return Moved(target, found.batch + 1, tuple(k for k in cell_keys(old.cells) if k not in keys))
+
+
+def _one_cut(found: Written, old: Grid, folder: str) -> None:
+    """Refuse state that is of several cuts: see `Run.use_rocksdb` for how a checkpoint in Spark's first format gets there."""
+    if set(found.grids) != set(cell_keys(old.cells)) or any(Grid.of(g) != old for g in found.grids.values()):
+        raise CheckpointError(
+            f"the state in '{folder}' is part of one cut and part of another, and can't be moved",
+            hint="a batch was killed while Spark wrote its state: restart from a copy of the checkpoint, or start anew",
+        )
 
 
 def _absent(error: str) -> bool:

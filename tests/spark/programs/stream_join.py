@@ -1,8 +1,9 @@
 """A streaming query from files to files, to be killed and started again: FOLDER OUT CHECKPOINT MASTER SHAPE CELLS POLICY.
 
-With STATE=files, state lies in files. With MOVES, state moves to the new number of cells. With a folder in FAULTS, one
-task of a cell fails once and one worker dies once, in mid-batch. A MASTER that begins with `connect:` starts a Spark
-Connect server. Prints `batch N` when a micro-batch is committed and `done` at the end.
+With STATE=files, state lies in files. With MOVES, state moves to the new number of cells. With SNAPSHOTS, Spark writes a
+snapshot of every version of the state, also of those that are never committed. With a folder in FAULTS, one task of a
+cell fails once and one worker dies once, in mid-batch. A MASTER that begins with `connect:` starts a Spark Connect
+server. Prints `batch N` when a micro-batch is committed and `done` at the end.
 """
 
 import os
@@ -25,7 +26,10 @@ remote = master.startswith("connect:")
 if remote:
     os.environ["SPARK_REMOTE"] = master.removeprefix("connect:")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+STORE = "spark.sql.streaming.stateStore"
+SNAPSHOTS = {f"{STORE}.maintenanceInterval": "50ms", f"{STORE}.minDeltasForSnapshot": "1"}
 spark = tw.session(
+    settings=SNAPSHOTS if os.environ.get("SNAPSHOTS") else {},
     spark_sql_shuffle_partitions=2, spark_thalweg_control=checkpoint + "-control",
     **({} if remote else {"spark_master": master}),
 )  # fmt: skip
