@@ -65,6 +65,7 @@ def test_the_picture_shows_the_live_view_and_loads_nothing(told):
     assert "url(http" not in picture
 
 
+@pytest.mark.long
 def test_a_terminal_shows_the_live_view_and_ctrl_c_ends_it():
     deadline = time.monotonic() + 400
     with Terminal([*COMMAND, "--only", "intrusions"]) as terminal:

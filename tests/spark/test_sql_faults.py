@@ -109,15 +109,15 @@ def check_killed(spark, folder: Path, name: str, **how) -> int:
     return killed
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("masters", "state", "kills"),
     [
-        (("local[2,4]",), "spark", 1),
-        pytest.param(("local[2,4]",), "spark", 2, marks=pytest.mark.long),
-        pytest.param(("local[2,4]",), "files", 2, marks=pytest.mark.long),
-        pytest.param(("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), "spark", 2, marks=pytest.mark.long),
-        pytest.param(("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), "files", 2, marks=pytest.mark.long),
+        (("local[2,4]",), "spark", 2),
+        (("local[2,4]",), "files", 2),
+        (("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), "spark", 2),
+        (("local[2,4]", "local-cluster[2,1,1024]", "local[1,4]"), "files", 2),
     ],
 )
 def test_killed_with_a_failing_task_and_a_dying_worker(spark, tmp_path, masters, state, kills):

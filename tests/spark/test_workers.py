@@ -43,12 +43,14 @@ def told(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr[done.stderr.rindex("ThalwegError: ") :]
 
 
+@pytest.mark.long
 def test_a_local_session_outside_the_environment_runs():
     done = run("local[1]")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == ["kept 50", "joined [6, 8]"]
 
 
+@pytest.mark.long
 def test_a_python_that_the_user_named_and_that_lacks_packages_is_told_in_one_line(bare):
     problem, hint = told(run("local[1]", PYSPARK_PYTHON=bare)).strip().splitlines()
     assert re.search(r"the workers' Python \(.*bare.*\) has no (thalweg|pyarrow), needed is", problem)
