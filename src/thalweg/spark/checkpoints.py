@@ -186,7 +186,12 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
 
 
 def _one_cut(found: Written, old: Grid, folder: str) -> None:
-    """Refuse state that is of several cuts: see `Run.use_rocksdb` for how a checkpoint in Spark's first format gets there."""
+    """Refuse state that is of several cuts.
+
+    Spark names files of state by version. The snapshot of a batch that was killed before it was committed passes for
+    that of the batch which then ran in its place. Spark's second format (`checkpointFormatVersion`) names them by writer,
+    but then a restart fails where a file sink had written the killed batch, so it is not used.
+    """
     if set(found.grids) != set(cell_keys(old.cells)) or any(Grid.of(g) != old for g in found.grids.values()):
         raise CheckpointError(
             f"the state in '{folder}' is part of one cut and part of another, and can't be moved",

@@ -30,7 +30,6 @@ from thalweg.spark.unpack import STATS, timed, unpack
 from thalweg.state.times import tick_of
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @dataclass(frozen=True)
@@ -129,18 +128,12 @@ class Run:
         return df.where(F.col(column).isNull()).drop(column)
 
     def use_rocksdb(self) -> None:
-        """Cells need RocksDB, and files of state that are named by their writer.
-
-        By default Spark names them by version. Then the snapshot of a batch that was never committed passes for that of
-        the batch that ran in its place, and a restart mixes the two.
-        """
-        for key, value in {PROVIDER: ROCKSDB, STATE_FORMAT: "2"}.items():
-            if self.spark.conf.get(key) == value:
-                continue
-            try:
-                self.spark.conf.set(key, value)
-            except Exception as error:
-                raise DefinitionError(
-                    f"the session does not let Thalweg set {key}, which stateful joins need",
-                    hint=f"start the session with {key}={value}",
-                ) from error
+        if self.spark.conf.get(PROVIDER, "") == ROCKSDB:
+            return
+        try:
+            self.spark.conf.set(PROVIDER, ROCKSDB)
+        except Exception as error:
+            raise DefinitionError(
+                "the session does not let Thalweg choose the RocksDB state store, which stateful joins need",
+                hint=f"start the session with {PROVIDER}={ROCKSDB}",
+            ) from error

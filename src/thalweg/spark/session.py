@@ -27,7 +27,6 @@ LOCAL = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
     "spark.python.daemon.module": "thalweg.spark.daemon",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # write changes, not files
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",  # see Run.use_rocksdb
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     # The default one starts a process (readlink) per rename of a local file: seventy per batch of a four-way join.
