@@ -1,8 +1,9 @@
 """State on its way from the cells of an old cut to those of a new one: read from the checkpoint, written beside it.
 
 The driver reads the state as of the last committed batch and writes what each new cell gets; the cells take it up in the
-next batch, and that batch commits both. Killed before that, everything begins again from the same committed state; after
-it, there is nothing left to move. Cells that are no more are told to drop their state in the same batch.
+next batch, and that batch commits both. Cells that are no more are told to drop their state in the same batch. Killed
+before the commit, everything should begin again from the same committed state. That does not always hold: what Spark left
+of the killed batch can pass for the batch that took its place (`checkpoints._one_cut`).
 """
 
 from __future__ import annotations

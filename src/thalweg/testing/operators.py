@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -77,13 +77,10 @@ class _Checked:
         self.visits[self.name] = self.visits.get(self.name, 0) + 1
         assert len(rows), f"{self.name} was sent no rows"
         before = _price(trip)
-        for part in self._given(trip, rows):
+        for part in self.operator.visit(trip, rows):
             self._sound(trip, rows, part)
             yield part
         self._charged(before, trip)
-
-    def _given(self, trip: Trip, rows: RowSet) -> Iterable[RowSet]:
-        return self.operator.visit(trip, rows)
 
     def _sound(self, trip: Trip, rows: RowSet, part: RowSet) -> None:
         assert isinstance(part, RowSet), f"{self.name} gives {type(part).__name__}, not a row set"
