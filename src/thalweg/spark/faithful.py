@@ -68,7 +68,7 @@ def check_tree(root: Node, columns: Mapping[str, DataType], meaning: Meaning) ->
     if not meaning.unusual:
         return
     for node in root.walk():
-        tools = [e for part in _expressions(node) for e in _walk(part)]
+        tools = [e for part in _expressions(node) for e in part.walk()]
         sums = isinstance(node, Group | Over) and any(a.function in ("sum", "avg") for a in node.aggregates.values())
         if sums or any(isinstance(e, Arithmetic | As | Divide) for e in tools):
             raise DefinitionError(
@@ -137,7 +137,7 @@ class _Judge:
 
     def _residual(self, r: Residual) -> Residual:
         held = {Column(*c): name for c, name in self.collations.items()}
-        parts = _walk(r.evaluate.expression) if isinstance(r.evaluate, Condition) else ()
+        parts = r.evaluate.expression.walk() if isinstance(r.evaluate, Condition) else ()
         calls = tuple(e.name for e in parts if isinstance(e, Call))
         return r if self._agrees(r.text, r.evaluate, calls, held) else replace(r, evaluate=None)
 
@@ -157,21 +157,21 @@ class _Judge:
     def _differs(self, text: str, condition: Expression, calls: bool, collations: Mapping[Any, str]) -> str:
         if self.meaning.escaped and "\\" in text:
             return f"{ESCAPED}=true"
-        compared = {e.key for e in _walk(condition, inside_calls=False) if isinstance(e, Field)}
+        compared = {e.key for e in _looked_at(condition) if isinstance(e, Field)}
         collated = next((name for key, name in collations.items() if key in compared), "")
         if collated:
             return f"a text is collated {collated}"
         # Without Python in it, everything goes to Spark; with it, only what could differ is refused.
-        risky = any(isinstance(e, Arithmetic | As | Divide) for e in _walk(condition)) or not calls
+        risky = any(isinstance(e, Arithmetic | As | Divide) for e in condition.walk()) or not calls
         return self.meaning.unusual if risky else ""
 
 
-def _walk(e: Expression, *, inside_calls: bool = True) -> Iterator[Expression]:
-    """A node and all below it; or only what SQL itself looks at, without the bare columns that functions get."""
+def _looked_at(e: Expression) -> Iterator[Expression]:
+    """What SQL itself looks at: all but the bare columns that functions get."""
     yield e
     for part in e.parts:
-        if inside_calls or not (isinstance(e, Call) and isinstance(part, Field)):
-            yield from _walk(part, inside_calls=inside_calls)
+        if not (isinstance(e, Call) and isinstance(part, Field)):
+            yield from _looked_at(part)
 
 
 def _collations(t: DataType) -> Iterator[str]:

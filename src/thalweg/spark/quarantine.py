@@ -6,7 +6,7 @@ column is NULL for every other row, as in Spark's own `_corrupt_record`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from thalweg.engine.gate import Gate
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.faults import MODES, Fault, as_json
 from thalweg.language.algebra import Emit, Keep, Match
-from thalweg.language.scalar.expression import Call, Expression
+from thalweg.language.scalar.expression import Call
 from thalweg.spark.unpack import ASIDE
 from thalweg.state.store import write_ipc
 
@@ -46,9 +46,9 @@ def check_tree(root: Emit, on_error: str) -> None:
     """Refuse a whole query of which bad rows could not be set aside: only join blocks do that."""
     for node in root.walk():
         condition = node.condition if isinstance(node, Keep | Match) else None
-        for name in () if condition is None else _called(condition):
+        for called in () if condition is None else (e for e in condition.walk() if isinstance(e, Call)):
             raise DefinitionError(
-                f"on_error=\"{on_error}\": '{name}' compares rows of an outer join or groups, which can't be set aside",
+                f"on_error=\"{on_error}\": '{called.name}' compares rows of an outer join or groups, which can't be set aside",
                 hint="let it catch its own errors, or call it in a condition over one input",
             )
     if on_error == "quarantine" and (root.limit is not None or root.offset):
@@ -56,14 +56,6 @@ def check_tree(root: Emit, on_error: str) -> None:
             'on_error="quarantine" and LIMIT: bad rows come out beside the others, and would count among them',
             hint="leave LIMIT to the DataFrame: df.where('_quarantine IS NULL').limit(n)",
         )
-
-
-def _called(expression: Expression) -> Iterator[str]:
-    """The Python functions that an expression calls."""
-    if isinstance(expression, Call):
-        yield expression.name
-    for part in expression.parts:
-        yield from _called(part)
 
 
 def array(faults: Iterable[Fault]) -> pa.Array:

@@ -7,7 +7,7 @@ OR, CASE and COALESCE evaluate an operand that calls functions or can raise only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -66,6 +66,12 @@ class Expression:
         values = [getattr(self, f.name) for f in fields(self)]
         flat = (v for value in values for v in (value if isinstance(value, tuple) else (value,)))
         return tuple(v for v in flat if isinstance(v, Expression))
+
+    def walk(self) -> Iterator[Expression]:
+        """This node, and all below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
 
     @cached_property
     def careful(self) -> bool:

@@ -33,10 +33,7 @@ def compiled_value(node: exp.Expr, names: Names) -> Expression:
 
 def runs(expression: Expression, node: exp.Expr, names: Names) -> bool:
     """Whether Arrow has kernels for these types. Only trying tells, so it is tried without rows."""
-    tree = [expression]
-    for part in tree:
-        tree += part.parts
-    if any(isinstance(part, Call) for part in tree):
+    if any(isinstance(part, Call) for part in expression.walk()):
         return True  # a user's function is called only with real rows
     columns = [names.columns[id(n)] for n in node.walk() if id(n) in names.columns]
     try:
