@@ -75,6 +75,15 @@ CHANGES = {
            WHERE a.k = b.k GROUP BY a.w HAVING count(*) > 2""",
         "", ("s1", "s2"),
     ),
+    "count by what is computed": Shape(
+        """SELECT upper(a.w) AS w, count(*) AS n, sum(b.v) AS s FROM s1 [RANGE 5 SECONDS] a, s2 [RANGE 2 SECONDS] b
+           WHERE a.k = b.k GROUP BY upper(a.w)""",
+        "", ("s1", "s2"),
+    ),
+    "everything behind a join": Shape(
+        "SELECT count(*) AS n, max(a.v) AS m FROM s1 [RANGE 5 SECONDS] a, s2 [RANGE 2 SECONDS] b WHERE a.k = b.k",
+        "", ("s1", "s2"),
+    ),
     "everything": Shape("SELECT count(*) AS n, max(a.v) AS m FROM s1 [RANGE 3 SECONDS] a", "", ("s1",)),
     "except": Shape(
         "SELECT a.k FROM s1 [RANGE 4 SECONDS] a EXCEPT SELECT b.k FROM s2 [RANGE 4 SECONDS] b", "", ("s1", "s2")

@@ -86,7 +86,13 @@ def test_streams_give_duckdb_s_rows(spark, folder, tmp_path, name, cells):
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("count by a join key", 2), ("count by another column", 3), ("every", 2)],
+    [
+        ("count by a join key", 2),
+        ("count by another column", 3),
+        ("count by what is computed", 3),
+        ("everything behind a join", 2),
+        ("every", 2),
+    ],
 )
 def test_streams_give_the_engine_s_changes(spark, folder, tmp_path, name, cells):
     df = asked(spark, CHANGES[name], folder, cells=cells, name=f"stream {name}")

@@ -14,8 +14,11 @@ from typing import Any, Literal, TypeVar
 
 from thalweg.plan import Event, Reason
 
-Stage = Literal["filter", "pack", "cell", "unpack"]
-"""Who reports: a task of `tw.where`, or one of `tw.sql` that packs an input, joins, or turns results into rows."""
+Stage = Literal["filter", "pack", "cell", "above", "unpack"]
+"""Who reports: a task of `tw.where`, or one of `tw.sql` that packs an input, joins, goes on behind a second shuffle, or
+turns results into rows."""
+CELLS: tuple[Stage, ...] = ("cell", "above")
+"""Stages with state. Their reports count from the start."""
 
 
 R = TypeVar("R", "InputReport", "OperatorReport")

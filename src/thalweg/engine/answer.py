@@ -6,30 +6,27 @@ beginning. A query over tables only has one answer, sorted and cut as asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.contract.relation import FOREVER, Changes, Deltas
-from thalweg.language.algebra import Bound, Leaf
-from thalweg.language.algebra import Emit as Node
+from thalweg.engine.leaves import times_of
+from thalweg.language.algebra import Bound
 from thalweg.relate.emit import Emit, arranged
-from thalweg.relate.instants import Ticks
 from thalweg.state.slice import ALWAYS
-from thalweg.state.times import Clock, tick_of
 
 
 class Answer:
     """Makes output rows."""
 
-    def __init__(self, node: Node, leaves: Sequence[Leaf], tick: Ticks) -> None:
-        self.node = node
-        self.static = not any(leaf.query.streams for leaf in leaves)
+    def __init__(self, query: Bound) -> None:
+        self.node = query.root
+        self.static = query.sent is None and not any(leaf.query.streams for leaf in query.leaves)
         """Whether the query reads tables only."""
-        self.scale = max((Clock(i.spec, tick).scale for leaf in leaves for i in leaf.query.streams), default=1)
-        """Ticks in a time that is a number or a date: where streams count differently, a time is a timestamp."""
-        self._emit = Emit(node, tick, self.scale)
+        tick, self.scale = times_of(query)
+        self._emit = Emit(query.root, tick, self.scale)
         self.schema = self._emit.schema
 
     def of_results(self, deltas: Deltas) -> pa.Table:
@@ -61,5 +58,4 @@ class Answer:
 
 def answer_schema(query: Bound) -> pa.Schema:
     """The columns of a query's answer, known before any engine is made."""
-    tick = tick_of([i.spec for leaf in query.leaves for i in leaf.query.streams])
-    return Answer(query.root, query.leaves, tick).schema
+    return Answer(query).schema

@@ -30,6 +30,7 @@ from thalweg.plan import Event, Plan, Route
 from thalweg.plan.layout import Layout
 from thalweg.plan.reason import Fact
 from thalweg.profile.prices import Prices
+from thalweg.state.slice import ALWAYS
 from thalweg.state.stem import SLICE_ROWS
 
 if TYPE_CHECKING:
@@ -129,9 +130,14 @@ class Engine:
             if deltas is not None or output is not None:
                 raise DefinitionError("deltas= and output= are for queries that are nothing but a join")
             # Only now: its operators have compiled kernels of their own, which a plain join does without.
+            from thalweg.engine.halves import UpperEngine
             from thalweg.engine.tree import TreeEngine
 
-            self.runner = self._tree = TreeEngine(asked, options, idle=idle, scheduler=scheduler)
+            self.runner = self._tree = (
+                TreeEngine(asked, options, idle=idle, scheduler=scheduler)
+                if asked.sent is None
+                else UpperEngine(asked, options)
+            )
             self.known = self.runner.leaves
 
     # Data in
@@ -193,6 +199,11 @@ class Engine:
     def seconds_above(self) -> float:
         """Real time spent on what stands above the blocks, since this engine was made."""
         return 0.0 if self._tree is None else self._tree.seconds_above
+
+    @property
+    def passed(self) -> int:
+        """Of a relation: every change before this instant, in ticks, has left."""
+        return ALWAYS if self._tree is None else self._tree.passed
 
     @property
     def left(self) -> list[str]:

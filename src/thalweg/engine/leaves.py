@@ -20,13 +20,14 @@ from thalweg.engine.sources import Feed, Watermarks
 from thalweg.engine.steering import Steering
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.execute.meter import Meter
-from thalweg.language.algebra import Leaf
+from thalweg.language.algebra import Bound, Leaf
 from thalweg.language.durations import Duration
 from thalweg.language.query import Query
 from thalweg.optimize import schedules
 from thalweg.plan import Event, Plan
 from thalweg.plan.layout import Layout
 from thalweg.profile.prices import Prices
+from thalweg.relate.instants import Ticks
 from thalweg.state.times import PER_SECOND, Clock, tick_of
 
 if TYPE_CHECKING:
@@ -95,14 +96,12 @@ class Tee:
 class Leaves:
     """The blocks of a query."""
 
-    def __init__(self, leaves: Sequence[Leaf], options: Options, idle: Mapping[str, Duration] | None) -> None:
-        self.leaves = leaves
+    def __init__(self, query: Bound, options: Options, idle: Mapping[str, Duration] | None) -> None:
+        leaves = self.leaves = query.leaves
         self.scheduler = schedules.of(options.policy if isinstance(options.policy, str) else "", options.seed)
         self.names = list(input_names(leaves))
         """For each block: by alias, the name of the input."""
-        self.tick = tick_of([i.spec for leaf in leaves for i in leaf.query.streams])
-        self.scale = max((Clock(i.spec, self.tick).scale for leaf in leaves for i in leaf.query.streams), default=1)
-        """Ticks in a time that is a number or a date: where streams count differently, a time is a timestamp."""
+        self.tick, self.scale = times_of(query)
         self.tees = [Tee() for _ in leaves]
         made = zip(leaves, self.names, self.tees, strict=True)
         self.blocks = tuple(
@@ -170,7 +169,7 @@ class Leaves:
                 known = sources.setdefault(name, counts)
                 known["waiting"] = max(known["waiting"], counts["waiting"])
         inputs = self._merged(lambda block: block.stats()["inputs"])
-        return {"batches": max(told["batches"] for told in blocks), "sources": sources, "inputs": inputs}
+        return {"batches": max((told["batches"] for told in blocks), default=0), "sources": sources, "inputs": inputs}
 
     def needed(self) -> dict[str, int]:
         return self._merged(BlockEngine.needed)
@@ -211,6 +210,16 @@ class Leaves:
     def restore(self, parts: Mapping[str, bytes]) -> None:
         for k, block in enumerate(self.blocks):
             block.restore(under(f"block/{k}/", parts))
+
+
+def times_of(query: Bound) -> tuple[Ticks, int]:
+    """What the engine's times count; and ticks in a time that is a number or a date: where streams count differently, a
+    time is a timestamp."""
+    if query.sent is not None:
+        return query.sent.ticks, query.sent.per
+    streams = [i.spec for leaf in query.leaves for i in leaf.query.streams]
+    tick = tick_of(streams)
+    return tick, max((Clock(spec, tick).scale for spec in streams), default=1)
 
 
 def under(prefix: str, parts: Mapping[str, bytes]) -> dict[str, bytes]:

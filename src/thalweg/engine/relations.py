@@ -16,10 +16,11 @@ import numpy as np
 from thalweg.contract.relation import Changes, Deltas, Derived
 from thalweg.engine.leaves import Leaves, under
 from thalweg.engine.waits import wait_in_relation, waits_for_partners
-from thalweg.language.algebra import Hop, Leaf, Match, Node, Over, SetOperation
+from thalweg.language.algebra import Hop, Leaf, Match, Node, Over, Sent, SetOperation
 from thalweg.plan import Reason
 from thalweg.relate import operator
 from thalweg.relate.arriving import Arriving
+from thalweg.relate.heard import Heard
 from thalweg.relate.living import Living
 from thalweg.state.slice import ALWAYS
 
@@ -36,15 +37,20 @@ class Relations:
         self.roots = list(roots)
         self.nodes = list(in_order(self.roots))
         self.frontier = ALWAYS
-        self.living: dict[int, Living] = {}
+        self.living: dict[int, Living | Heard] = {}
+        self.heard: Heard | None = None
+        """What other cells send."""
         self.operators: dict[int, Derived] = {}
         self.readings: dict[int, tuple[Results, Arriving]] = {}
         """Of nodes that read results: who makes these, and those that the frontier has not passed."""
         places = {id(leaf): k for k, leaf in enumerate(leaves.leaves)}
         for k, node in enumerate(self.nodes):
             if isinstance(node, Leaf):
-                self.living[k] = Living(node.schema)
-                leaves.tees[places[id(node)]].sinks.append(self.living[k])
+                self.living[k] = living = Living(node.schema)
+                leaves.tees[places[id(node)]].sinks.append(living)
+                continue
+            if isinstance(node, Sent):
+                self.living[k] = self.heard = Heard(node.schema)
                 continue
             self.operators[k] = operator(node, leaves.tick, leaves.scale)
             if reads_results(node):

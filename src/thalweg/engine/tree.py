@@ -46,10 +46,10 @@ class TreeEngine:
         scheduler: Scheduler | None = None,
     ) -> None:  # fmt: skip
         self.query = query
-        self.leaves = Leaves(query.leaves, options, idle)
+        self.leaves = Leaves(query, options, idle)
         if scheduler is not None:
             self.leaves.scheduler = scheduler
-        self.answer = Answer(query.root, query.leaves, self.leaves.tick)
+        self.answer = Answer(query)
         self.schema = self.answer.schema
         self.results: Results | None = None
         self.relations: Relations | None = None
@@ -155,6 +155,11 @@ class TreeEngine:
     def frontier(self) -> int:
         """The least watermark of all streams: no row before it will come."""
         return self.leaves.clocks.least if self.begun else ALWAYS
+
+    @property
+    def passed(self) -> int:
+        """Every change of the relation before this instant has left."""
+        return ALWAYS if self.relations is None else self.relations.frontier
 
     def _none(self) -> pa.Table:
         return self.schema.empty_table()

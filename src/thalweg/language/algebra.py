@@ -25,9 +25,10 @@ from thalweg.language.query import Query, Window
 from thalweg.language.scalar.expression import Expression
 
 MatchKind = Literal["inner", "left", "right", "full", "semi", "anti", "mark"]
-EmitKind = Literal["results", "changes", "istream", "dstream", "rstream"]
+EmitKind = Literal["results", "changes", "istream", "dstream", "rstream", "sent"]
 RESULT_TIME = "result_time"
 CHANGE_TYPE, CHANGE_TIME = "_change_type", "_change_time"
+SIGN, TIME = ":sign", ":time"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,20 @@ class Leaf(Node):
     """
 
     query: Query
+
+
+@dataclass(frozen=True, eq=False)
+class Sent(Node):
+    """A relation that other cells make and send as changes: what lies below a second shuffle (`optimize/split.py`)."""
+
+    ticks: Literal["us", "ns"]
+    """What its times count."""
+    per: int
+    """Ticks in a time that is a number or a date."""
+    settled: frozenset[str]
+    """Columns of which each value enters at one instant only, and never leaves."""
+    senders: int
+    """How many cells send."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +214,8 @@ class Emit(_Above):
 
     `columns` pairs each output name with a column of the child or RESULT_TIME. "changes" add CHANGE_TYPE and CHANGE_TIME.
     The schema is that of the rows that leave; of a plain query, whose SELECT others compute, the leaf's. A query over
-    tables only has the kind "results", or "istream" if it has a relational operator: its answer comes once.
+    tables only has the kind "results", or "istream" if it has a relational operator: its answer comes once. "sent" are
+    changes on their way to other cells, as counts and ticks (SIGN, TIME).
     """
 
     kind: EmitKind
@@ -225,9 +241,14 @@ class Bound:
         found = {id(n): n for n in self.root.walk() if isinstance(n, Leaf)}
         return tuple(found.values())
 
-    def with_leaves(self, leaves: Mapping[int, Leaf]) -> Bound:
-        """The same query with other blocks, by the identity of the old ones. What is shared stays shared."""
-        made: dict[int, Node] = dict(leaves)
+    @cached_property
+    def sent(self) -> Sent | None:
+        """What other cells send, if this is the part of a query above a second shuffle."""
+        return next((n for n in self.root.walk() if isinstance(n, Sent)), None)
+
+    def with_nodes(self, nodes: Mapping[int, Node]) -> Bound:
+        """The same query with other nodes, by the identity of those they replace. What is shared stays shared."""
+        made: dict[int, Node] = dict(nodes)
 
         def rebuilt(node: Node) -> Node:
             if id(node) not in made:

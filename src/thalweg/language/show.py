@@ -18,6 +18,7 @@ from thalweg.language.algebra import (
     Over,
     Project,
     Restream,
+    Sent,
     SetOperation,
     Single,
 )  # fmt: skip
@@ -89,6 +90,8 @@ def line(node: Node) -> str:
                 + (f" limit {node.limit}" if node.limit is not None else "")
                 + (f" offset {node.offset}" if node.offset else "")
             )
+        case Sent():
+            return f"sent {', '.join(node.schema.names)}"
         case Leaf():
             return f"leaf {', '.join(node.schema.names)}"
         case Project():

@@ -47,22 +47,26 @@ class Placement:
     """The type in which the values are compared."""
     kept: frozenset[Place] = field(default_factory=frozenset)
     """Inputs whose rows matter even if the value is NULL: they go to the first cell."""
-
-    def copies(self) -> list[Place]:
-        return [place for place, column in self.columns.items() if column is None]
+    copied: int = 0
+    """Streams of which every cell gets a copy."""
 
 
 def choose(bound: Bound) -> tuple[Placement | None, str]:
     """The placement that copies the fewest streams, or None; and the reason."""
+    return choose_below(bound, bound.root.child)
+
+
+def choose_below(bound: Bound, node: Node) -> tuple[Placement | None, str]:
+    """The same for a part of a query: of the inputs below one node."""
     finder = _Finder(bound)
-    found = [places for places in finder.places(bound.root.child, None) if finder.type(places) is not None]
+    found = [places for places in finder.places(node, None) if finder.type(places) is not None]
     if not found:
         return None, "no value that all groups and matches agree on: one cell"
     best = min(found, key=finder.copied_streams)
     leaf, alias = next(place for place, column in best.items() if column is not None)
     copied = ", ".join(a for (_, a), c in best.items() if c is None)
     why = f"cut by {alias}.{best[leaf, alias]}" + (f"; every cell has a copy of {copied}" if copied else "")
-    return Placement(best, finder.type(best) or pa.null(), finder.kept(best)), why
+    return Placement(best, finder.type(best) or pa.null(), finder.kept(best), finder.copied_streams(best)), why
 
 
 class _Finder:

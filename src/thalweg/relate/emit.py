@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.contract.relation import Changes
-from thalweg.language.algebra import RESULT_TIME
+from thalweg.language.algebra import RESULT_TIME, SIGN, TIME
 from thalweg.language.algebra import Emit as Node
 from thalweg.relate.instants import TIMESTAMP, Ticks, in_ticks, timestamps
 from thalweg.relate.rows.netting import selected
@@ -31,11 +31,16 @@ class Emit:
         self.schema = node.schema
         if node.kind == "changes" and CHANGE_TYPE not in node.schema.names:
             self.schema = pa.schema([*node.schema, (CHANGE_TYPE, pa.string()), (CHANGE_TIME, TIMESTAMP)])
+        elif node.kind == "sent":
+            self.schema = pa.schema([*node.schema, (SIGN, pa.int64()), (TIME, pa.int64())])
         every = None if node.every is None else in_ticks(node.every, ticks)
         self._stream = Stream(node.child.schema, node.kind, every)
 
     def step(self, inputs: Sequence[Changes], frontier: int) -> Changes:
         found = self._stream.step(inputs[0], frontier)
+        if self._node.kind == "sent":
+            rows = pa.Table.from_arrays([*found.rows.columns, found.sign, found.time], schema=self.schema)
+            return Changes(rows, np.ones(len(found.sign), np.int64), found.time)
         count = np.abs(found.sign)
         if (count != 1).any():
             which = np.repeat(np.arange(len(count)), count)

@@ -1,7 +1,7 @@
 """Hop: `window(result_time, size, slide)`. A result enters once for each time window around it, when that window closes.
 
 Windows are [start, start + size), with starts at multiples of the slide. Nothing leaves, so what is grouped by a window
-is final at once and need not be kept: `settled` names the columns that say so. Results wait here for their windows.
+is final at once and need not be kept: `language/settled.py` names the columns that say so. Results wait here for their windows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from thalweg.contract.relation import Changes
 from thalweg.language import algebra
-from thalweg.language.scalar.expression import Field, Member
 from thalweg.relate.instants import Ticks, in_ticks, timestamps
 from thalweg.relate.rows.agenda import Agenda
 from thalweg.relate.rows.netting import taken
@@ -67,23 +66,3 @@ class Hop:
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         self._agenda.restore(parts)
-
-
-def settled(node: algebra.Node) -> set[str]:
-    """Columns of which each value enters at one instant only, and never leaves."""
-    match node:
-        case algebra.Hop():
-            return {node.name}
-        case algebra.Keep():
-            return settled(node.child)
-        case algebra.Project():
-            known = settled(node.child)
-            return {name for name, e in node.columns.items() if _names(e, known)}
-    return set()
-
-
-def _names(expression: object, known: set[str]) -> bool:
-    """Whether an expression is such a column, or the start or end of such a window."""
-    if isinstance(expression, Member):
-        return isinstance(expression.of, Field) and expression.of.key in known
-    return isinstance(expression, Field) and expression.key in known

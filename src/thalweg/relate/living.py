@@ -15,7 +15,7 @@ import pyarrow as pa
 from thalweg.contract.relation import FOREVER, Changes, Closings, Deltas, Ints
 from thalweg.relate.instants import next_multiple
 from thalweg.relate.rows.agenda import Agenda
-from thalweg.relate.rows.netting import netted
+from thalweg.relate.rows.netting import net_changes
 from thalweg.relate.rows.parts import below, under
 from thalweg.state.store import read_ipc, write_ipc
 
@@ -81,11 +81,8 @@ class Living:
 
     def advance(self, frontier: int) -> Changes:
         rows, time, sign = self._agenda.due(frontier)
-        found = netted(rows, time, sign, self._agenda.rows.place)
         np.add.at(self._agenda.rows.fields["alive"], rows, sign)
-        left = np.flatnonzero(found.net)
-        left = left[np.lexsort((found.net[left] > 0, found.time[left]))]  # what leaves goes before what enters
-        changes = Changes(self._agenda.rows.rows(found.number[left]), found.net[left], found.time[left])
+        changes = net_changes(self._agenda.rows, rows, time, sign)
         self._agenda.drop(rows)
         return changes
 

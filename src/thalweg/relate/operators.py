@@ -5,10 +5,11 @@ from __future__ import annotations
 from thalweg.contract.relation import Derived
 from thalweg.errors import DefinitionError
 from thalweg.language import algebra
+from thalweg.language.settled import settled
 from thalweg.relate.distinct import Distinct
 from thalweg.relate.emit import Emit
 from thalweg.relate.group import Group
-from thalweg.relate.hop import Hop, settled
+from thalweg.relate.hop import Hop
 from thalweg.relate.instants import Ticks
 from thalweg.relate.keep import Keep
 from thalweg.relate.match import Match

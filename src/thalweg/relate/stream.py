@@ -23,7 +23,7 @@ from thalweg.state.slice import ALWAYS, FOREVER
 from thalweg.state.store import read_ipc, write_ipc
 
 COUNT = "count"
-StreamKind = Literal["results", "changes", "istream", "dstream", "rstream"]
+StreamKind = Literal["results", "changes", "istream", "dstream", "rstream", "sent"]
 
 
 class Stream:

@@ -33,7 +33,7 @@ from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.moved import SEAL, TABLE, Moved, tables_of
 from thalweg.spark.obey import obey
-from thalweg.spark.pack import GONE
+from thalweg.spark.packed import GONE, packed_lines
 from thalweg.spark.quarantine import BAD
 from thalweg.spark.quarantine import blob as blob_of
 from thalweg.spark.refresh import TAKEN, versions
@@ -81,8 +81,8 @@ class Cell:
         self._commit = commit
         """Makes the changed parts count; None where Spark does that itself, once the task has ended."""
 
-    def run(self, key: int, rows: Iterable[Row]) -> Iterator[tuple[bytes | None, str | None]]:
-        """Blobs of results, then the report for the board, without a blob."""
+    def run(self, key: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+        """Blobs of results, then the report for the board, without a blob; or lines for the cells above."""
         clock = Stopwatch()
         arrived = sorted(rows, key=lambda r: (r.input, r.part))
         if arrived and arrived[0].input == GONE:
@@ -114,17 +114,20 @@ class Cell:
         warm.used = time.monotonic()
         _warm[owner] = warm
         _forget()
-        for blob in (*bad, *set_aside(warm.engine), *results.blobs()):
-            yield blob, None
+        bad += set_aside(warm.engine)
+        onward = self.task.onward
+        if onward is None:
+            for blob in (*bad, *results.blobs()):
+                yield blob, None
         clock.lap("send")
         report = TaskReport(
-            "cell",
+            self.task.stage,
             batch_number(),
             key,
             of_engine(warm.engine),
             since_start=True,
-            results=results.count,
-            made=warm.engine.count,
+            results=results.count if onward is None else 0,
+            made=warm.engine.count if onward is None else 0,
             events=(*warm.engine.events(), *told),
             timing=clock.timing(),
             loaded=loaded,
@@ -132,7 +135,11 @@ class Cell:
             state=sum(size for _, size in warm.written.values()),
             silent=tuple(warm.engine.silent()),
         )
-        yield None, json.dumps(report.record())
+        told_text = json.dumps(report.record())
+        if onward is None:
+            yield None, told_text
+        else:
+            yield from onward.lines(key, results.batches, warm.engine.passed, bad, told_text)
 
     def keep_table(self, row: Row) -> None:
         """Store a packed part of a table, before the first batch."""
@@ -179,7 +186,7 @@ class Cell:
             return Warm(engine, {}), "new"
         engine.restore(contents)
         count_on(engine, kept.get("failed", 0))
-        told = events(kept, self.task.seal) if owner[1] == FIRST else []
+        told = events(kept, self.task.seal) if owner[1] == FIRST and not self.task.above else []
         return Warm(engine, written, events=told), "state"
 
     def _engine(self, contents: dict[str, bytes]) -> Engine:
@@ -235,17 +242,17 @@ class Results:
     """Collects results and packs them into blobs."""
 
     def __init__(self) -> None:
-        self._batches: list[pa.RecordBatch] = []
+        self.batches: list[pa.RecordBatch] = []
         self.count = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            self._batches.append(batch)
+            self.batches.append(batch)
             self.count += batch.num_rows
 
     def blobs(self) -> Iterator[bytes]:
         held: list[pa.RecordBatch] = []
-        for batch in self._batches:
+        for batch in self.batches:
             held.append(batch)
             if sum(b.num_rows for b in held) >= CHUNK:
                 yield write_ipc(pa.Table.from_batches(held))
@@ -256,7 +263,7 @@ class Results:
 
 def count_on(engine: Engine, failed: int) -> None:
     """Go on counting what was set aside where an earlier engine of the cell stopped."""
-    first = engine.blocks[0].faults
+    first = engine.blocks[0].faults if engine.blocks else None
     if first is not None and failed:
         first.counts["before"] = failed
 
@@ -297,27 +304,30 @@ def batch_cell(task: CellTask) -> Any:
         sent = [r for r in arrived if r.input != BAD]
         tables, _ = arrivals(sorted(sent, key=lambda r: (r.input, r.part)), task.shared)
         streams = set(engine.streams)
-        for alias in tables.keys() - streams:
+        for alias in sorted(tables.keys() - streams):
             engine.push(alias, tables.pop(alias))
         engine.take_batch(tables, into=results.add)
         engine.close(into=results.add)
         clock.lap("join")
-        lines: list[tuple[bytes | None, str | None]] = [
-            (blob, None) for blob in (*bad, *set_aside(engine), *results.blobs())
-        ]
-        told = TaskReport(
-            "cell",
+        bad += set_aside(engine)
+        made = results.count if task.onward is None else 0
+        report = TaskReport(
+            task.stage,
             batch_number(),
             arrived[0].key,
             of_engine(engine),
-            results=results.count,
-            made=results.count,
+            results=made,
+            made=made,
             events=tuple(engine.events()),
             timing=clock.timing(),
             loaded="new",
         )
-        lines.append((None, json.dumps(told.record())))
-        blobs, stats = zip(*lines, strict=True)
+        told = json.dumps(report.record())
+        if task.onward is not None:
+            lines = task.onward.lines(arrived[0].key, results.batches, engine.passed, bad, told)
+            return pa.Table.from_batches([packed_lines(list(lines))])
+        blobs = [*bad, *results.blobs(), None]
+        stats = [*[None] * (len(blobs) - 1), told]
         return pa.table({"blob": pa.array(blobs, pa.binary()), "stats": pa.array(stats, pa.string())})
 
     return run

@@ -30,8 +30,10 @@ from thalweg.spark.celltask import CellTask
 from thalweg.spark.compat import arrow_schema
 from thalweg.spark.filecell import RETAINED, FileCell, filecell
 from thalweg.spark.keys import cell_keys
-from thalweg.spark.pack import PACKED_DDL, Retired
-from thalweg.spark.processor import OUT_DDL, CellProcessor
+from thalweg.spark.onward import Onward
+from thalweg.spark.pack import Retired
+from thalweg.spark.packed import OUT_DDL, PACKED_DDL
+from thalweg.spark.processor import CellProcessor
 from thalweg.spark.run import Run
 
 
@@ -43,6 +45,14 @@ class Keep:
     """The folder of Spark's checkpoint, if state is to move to another number of cells."""
     folder: str | None = None
     """The folder of files; None for Spark's own store."""
+
+
+@dataclass(frozen=True)
+class Above:
+    """What stands above a second shuffle."""
+
+    query: Bound
+    onward: Onward
 
 
 class Cells:
@@ -57,10 +67,10 @@ class Cells:
 
     def rows(
         self, routed: Query | Bound, judged: Query | Bound, schema: StructType,
-        more: Callable[[Entry], DataFrame] | None = None,
+        more: Callable[[Entry], DataFrame] | None = None, above: Above | None = None,
     ) -> tuple[DataFrame, CellTask]:  # fmt: skip
         """What leaves the cells, in these columns. `routed` is the query as cells run it, `judged` as it was asked;
-        `more` gives packed rows that come beside those of the inputs."""
+        `more` gives packed rows that come beside those of the inputs; `above` goes on with what the cells make."""
         if self.files is not None:
             self._refuse_tables()
         entry = self._register(routed, judged)
@@ -76,22 +86,30 @@ class Cells:
         if more is not None:
             packs = packs.unionByName(more(entry))
         packed = self.run.observed(packs, "pack", entry)
+        if above is not None:
+            task = replace(task, onward=above.onward)
         results = self.run.observed(self._through(packed, task), "cell", entry)
+        if above is not None:
+            upper = self.run.cell_task(above.query, Shares((above.onward.cells,)), {}, {})
+            upper = replace(upper, token=f"{upper.token}, above", control="")
+            results = self.run.observed(self._through(results, upper), "above", entry)
         if self.run.on_error == "quarantine":
             schema = StructType([*schema.fields, quarantine.FIELD])
         return self.run.unpacked(results, arrow_schema(schema), schema, entry), task
 
     def _through(self, packed: DataFrame, task: CellTask) -> DataFrame:
         """Packed rows through their cells."""
+        columns = OUT_DDL if task.onward is None else PACKED_DDL
         if self.files is not None:
             retain = int(self.run.spark.conf.get(RETAINED, "100") or 100)
             run = filecell(FileCell(task, self.files, retain))
-            return packed.repartition(self.shares.cells, "key").mapInArrow(run, OUT_DDL)
+            return packed.repartition(task.shares.cells, "key").mapInArrow(run, columns)
         grouped = packed.groupBy("key")
         if not self.run.streaming:
-            return grouped.applyInArrow(batch_cell(task), OUT_DDL)
+            return grouped.applyInArrow(batch_cell(task), columns)
         self.run.use_rocksdb()
-        return grouped.transformWithState(CellProcessor(task), OUT_DDL, "append", "none", self._tables())
+        tables = None if task.above else self._tables()
+        return grouped.transformWithState(CellProcessor(task), columns, "append", "none", tables)
 
     def _moving(self, task: CellTask) -> tuple[CellTask, Retired | None]:
         """The task with the state of an old cut, if the checkpoint has one, and the cells that are no more."""

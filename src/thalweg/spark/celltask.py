@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from thalweg.contract.report import Stage
 from thalweg.engine.engine import Engine
 from thalweg.execute.faults import Faults
 from thalweg.language.algebra import Bound
 from thalweg.language.query import Input, Query
 from thalweg.plan.shares import Shares
 from thalweg.spark.moved import Moved
+from thalweg.spark.onward import Onward
 from thalweg.spark.seal import seal
 from thalweg.spark.shared import by_input
 from thalweg.state.store import read_ipc
@@ -47,6 +49,18 @@ class CellTask:
     caches: str = "off"
     """A tuner of caches by name."""
     on_error: str = "raise"
+    onward: Onward | None = None
+    """Where what it makes goes, if other cells go on with it."""
+
+    @property
+    def above(self) -> bool:
+        """Whether it goes on with what other cells send."""
+        return isinstance(self.query, Bound) and self.query.sent is not None
+
+    @property
+    def stage(self) -> Stage:
+        """As what its cells report."""
+        return "above" if self.above else "cell"
 
     def engine(self, blobs: Iterable[tuple[str, bytes]] = ()) -> Engine:
         """A new engine with the tables in these blobs; a table without any is empty."""

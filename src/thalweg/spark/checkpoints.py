@@ -47,16 +47,17 @@ class Written:
 def read(spark: SparkSession, folder: str) -> Written | None:
     """None if no batch of a join was committed there."""
     try:
-        metadata = spark.read.format("state-metadata").load(folder).agg(F.max("maxBatchId")).collect()
+        found = spark.read.format("state-metadata").load(folder)
+        metadata = found.agg(F.max("maxBatchId"), F.max("operatorId")).collect()
     except PySparkException as error:
         if _absent(str(error)):
             return None
         raise CheckpointError(f"'{folder}' is no checkpoint that Spark can read: {_first(error)}",
                               hint="name the folder given as checkpointLocation") from None  # fmt: skip
-    batch = metadata[0][0] if metadata else None
+    batch, operator = metadata[0] if metadata else (None, 0)
     if batch is None:
         return None
-    rows = _parts(spark, folder, batch).where(F.col("name").isin(SEAL, "record", RECORD)).collect()
+    rows = _parts(spark, folder, batch, operator).where(F.col("name").isin(SEAL, "record", RECORD)).collect()
     cells: dict[int, dict[str, bytes]] = {}
     for row in rows:
         cells.setdefault(row.key, {})[row.name] = bytes(row.content)
@@ -67,11 +68,14 @@ def read(spark: SparkSession, folder: str) -> Written | None:
     return Written(int(batch), json.loads(whole.pop(SEAL)), next(iter(whole.values())), grids)
 
 
-def _parts(spark: SparkSession, folder: str, batch: int) -> DataFrame:
-    """The state of all cells after a batch: key, name, content."""
+def _parts(spark: SparkSession, folder: str, batch: int, operator: int = 0) -> DataFrame:
+    """The state of all cells after a batch: key, name, content. Spark counts operators from the sink: behind a second
+    shuffle are those of operator 0, and before it, where the inputs are, those of operator 1."""
     reader = spark.read.format("statestore").option("stateVarName", "parts").option("batchId", batch)
-    return reader.load(folder).selectExpr(
-        "key.key AS key", "user_map_key.name AS name", "user_map_value.content AS content"
+    return (
+        reader.option("operatorId", operator)
+        .load(folder)
+        .selectExpr("key.key AS key", "user_map_key.name AS name", "user_map_value.content AS content")
     )
 
 
@@ -125,9 +129,9 @@ def _compared(task: CellTask, found: Written) -> tuple[str, ...]:
     runner = task.engine().runner
     if isinstance(runner, BlockEngine):
         return tuple(compared(runner, record_in({"record": found.record})).notes)
-    runner.compared(found.record if found.seal["whole"] else None)
-    if other_cut(found.seal, task.seal):
+    if found.seal["whole"] and other_cut(found.seal, task.seal):
         raise refuse_cut(found.seal, task.seal)
+    runner.compared(found.record if found.seal["whole"] else None)
     return ()
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import Row, SparkSession
 
 from thalweg.errors import DefinitionError
 from thalweg.spark.celltask import CellTask
+from thalweg.spark.packed import OUT, PACKED, packed_lines
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number, query_id
 
@@ -49,11 +50,10 @@ class FileCell:
         assert query is not None
         assert batch is not None
         for key, rows in sorted(arrived.items()):
-            store = Versions(Path(self.folder) / query / str(key), batch, self.retain)
-            for blob, stats in Cell(self.cell, store, store.commit).run(key, rows):
-                yield pa.RecordBatch.from_pydict(
-                    {"blob": pa.array([blob], pa.binary()), "stats": pa.array([stats], pa.string())}
-                )
+            name = f"above-{key}" if self.cell.above else str(key)
+            store = Versions(Path(self.folder) / query / name, batch, self.retain)
+            for line in Cell(self.cell, store, store.commit).run(key, rows):
+                yield packed_lines([line], OUT if self.cell.onward is None else PACKED)
 
 
 def filecell(task: FileCell) -> Callable[[Batches], Batches]:

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from thalweg.contract.report import HeavyReport, InputReport, Stage, TaskReport
+from thalweg.contract.report import CELLS, HeavyReport, InputReport, Stage, TaskReport
 from thalweg.plan import Event
 from thalweg.spark.floods import Floods
 
@@ -52,7 +52,7 @@ class History:
         self._reports: deque[tuple[int, TaskReport]] = deque()
         self._bytes = 0
         self._totals: dict[tuple[Stage, str], InputReport] = {}
-        self._cells: dict[int, TaskReport] = {}
+        self._cells: dict[tuple[Stage, int], TaskReport] = {}
         self._jobs: dict[Stage, list[TaskReport]] = {}
         self.before: dict[int, TaskReport] = {}
         """The report of each cell before the newest batch."""
@@ -85,7 +85,7 @@ class History:
         """What the report adds; nothing if it counts from a start that nobody here has heard of."""
         if not report.since_start or report.batch == 0:
             return [report]
-        before = self._cells.get(report.task)
+        before = self._cells.get((report.stage, report.task))
         if before is None:
             return []
         return [replace(report, inputs=tuple(i.minus(before.input(i.alias)) for i in report.inputs))]
@@ -105,9 +105,9 @@ class History:
         """The sum of a stage's tasks: counts over the whole life of the query, other facts from the newest report."""
         return self._totals.get((stage, alias), InputReport(alias))
 
-    def cells(self) -> list[TaskReport]:
-        """The newest report of each cell. Its counts are totals."""
-        return list(self._cells.values())
+    def cells(self, *stages: Stage) -> list[TaskReport]:
+        """The newest report of each cell that joins, or of these stages. Its counts are totals."""
+        return [report for (stage, _), report in self._cells.items() if stage in (stages or ("cell",))]
 
     def newest(self, stage: Stage) -> list[TaskReport]:
         """Reports of the newest micro-batch, or of the newest job."""
@@ -115,19 +115,19 @@ class History:
 
     def _summed(self, report: TaskReport) -> TaskReport:
         """Add a report to the totals; returns it, with its totals if it is from a cell."""
-        if report.stage != "cell":
+        if report.stage not in CELLS:
             for i in report.inputs:
                 before = self._totals.get((report.stage, i.alias))
                 self._totals[report.stage, i.alias] = i if before is None else before.plus(i)
             self._add_packed(report)
             return report
-        before_it = self._cells.get(report.task)
-        if before_it is not None and before_it.batch != report.batch:
+        before_it = self._cells.get((report.stage, report.task))
+        if before_it is not None and before_it.batch != report.batch and report.stage == "cell":
             self.before[report.task] = before_it
         if not report.since_start and before_it is not None:
             inputs = tuple(before_it.input(i.alias).plus(i) for i in report.inputs)
             report = replace(report, inputs=inputs, made=before_it.made + report.made)
-        self._cells[report.task] = report
+        self._cells[report.stage, report.task] = report
         return report
 
     def _add_packed(self, report: TaskReport) -> None:

@@ -28,6 +28,7 @@ from thalweg.plan import Operator, Pipeline
 from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.obey import ignored, pinned
+from thalweg.spark.packed import GONE, packed_lines
 from thalweg.spark.quarantine import BAD, blob, refused
 from thalweg.spark.settle import settle
 from thalweg.spark.shared import MEMBERS, Member, split
@@ -36,17 +37,8 @@ from thalweg.spark.task import batch_number, partition
 from thalweg.state.store import write_ipc
 from thalweg.state.times import Clock
 
-GONE = "\0gone"
-"""The input of a line that tells a cell of an old cut to drop its state."""
 NOW = "__now"
 """The column with the clock of the batch: Spark writes it down with the offsets, so a replayed batch has it again."""
-PACKED = pa.schema(
-    [
-        ("key", pa.int32()), ("input", pa.string()), ("part", pa.int32()), ("rows", pa.int64()), ("newest", pa.int64()),
-        ("blob", pa.binary()), ("stats", pa.string()),
-    ]
-)  # fmt: skip
-PACKED_DDL = "key int, input string, part int, rows long, newest long, blob binary, stats string"
 Batches = Iterator[pa.RecordBatch]
 
 _learned: dict[str, dict[str, Any]] = {}
@@ -117,7 +109,7 @@ class PackTask:
             bad = [f for m in members if m.sieve is not None for _, f in m.sieve.bad]
             bad += [] if gate is None else refused(gate, self.aliases[0])
             if bad:
-                yield _lines([(0, BAD, partition(), len(bad), NOTHING, blob(bad), None)])
+                yield packed_lines([(0, BAD, partition(), len(bad), NOTHING, blob(bad), None)])
         yield self._packed(cells, newest, _report(members, cells, gate), watch)
 
     def _name(self, alias: str) -> str:
@@ -156,21 +148,11 @@ class PackTask:
         watch.lap("pack")
         told = json.dumps(replace(report, timing=watch.timing()).record())
         lines.append((0, name, partition(), 0, newest, None, told))
-        return pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(zip(*lines, strict=True), PACKED, strict=True)],
-            schema=PACKED,
-        )
+        return packed_lines(lines)
 
 
 def _farewell(keys: Sequence[int]) -> pa.RecordBatch:
-    return _lines([(key, GONE, partition(), 0, NOTHING, None, None) for key in keys])
-
-
-def _lines(lines: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = zip(*lines, strict=True) if lines else [()] * len(PACKED)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)], schema=PACKED
-    )
+    return packed_lines([(key, GONE, partition(), 0, NOTHING, None, None) for key in keys])
 
 
 def _timed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:

@@ -13,12 +13,11 @@ from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thalweg.spark.packed import OUT, PACKED
 from thalweg.spark.settle import settle
 
 if TYPE_CHECKING:
     from thalweg.spark.celltask import CellTask
-
-OUT_DDL = "blob binary, stats string"
 
 
 class CellProcessor(StatefulProcessor):
@@ -38,6 +37,8 @@ class CellProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # type: ignore[override]
         from thalweg.spark.cell import Cell
 
-        for blob, stats in Cell(cloudpickle.loads(self._task), self._parts).run(int(key[0]), rows):
-            yield Row(blob=blob, stats=stats)
+        task = cloudpickle.loads(self._task)
+        names = (OUT if task.onward is None else PACKED).names
+        for line in Cell(task, self._parts).run(int(key[0]), rows):
+            yield Row(**dict(zip(names, line, strict=True)))
         settle()

@@ -20,14 +20,16 @@ from thalweg.errors import QueryError
 from thalweg.language.algebra import Bound
 from thalweg.language.inputs import StreamInput, TableInput
 from thalweg.optimize import placement
+from thalweg.optimize.split import split
 from thalweg.plan.shares import Shares
 from thalweg.spark import checkpoints
 from thalweg.spark.blockinputs import BlockInputs
-from thalweg.spark.cells import Cells, Keep
+from thalweg.spark.cells import Above, Cells, Keep
 from thalweg.spark.columnnames import column
 from thalweg.spark.compat import spark_schema
 from thalweg.spark.faithful import Meaning, check_tree
 from thalweg.spark.given import wanted_cells
+from thalweg.spark.onward import Onward
 from thalweg.spark.run import Run
 
 
@@ -46,7 +48,7 @@ def blocks_of(
     read = {str(c): b.types[c.input, c.name] for b in blocks for c in b.shape.needed}
     check_tree(bound.root, read, meaning)
     told = {id(leaf): replace(leaf, query=block.query) for leaf, block in zip(bound.leaves, blocks, strict=True)}
-    return bound.with_leaves(told), blocks
+    return bound.with_nodes(told), blocks
 
 
 class TreeBuild:
@@ -54,8 +56,12 @@ class TreeBuild:
 
     def __init__(self, bound: Bound, blocks: Sequence[BlockInputs], run: Run, cells: int | None, keep: Keep) -> None:
         self.bound, self.blocks = bound, blocks
+        wanted = wanted_cells(run.spark, cells)
         self.placed, why = placement.choose(bound)
-        self.count = wanted_cells(run.spark, cells) if self.placed is not None else 1
+        self.split = split(bound, wanted)
+        if self.split is not None:
+            self.placed, why = self.split.placed, self.split.why
+        self.count = wanted if self.placed is not None else 1
         divisions = [self._division(number) for number in range(len(blocks))]
         self.cells = Cells(run, blocks, divisions, Shares((self.count,)), why, keep)
 
@@ -63,7 +69,10 @@ class TreeBuild:
         root, routed = self.bound.root, self._routed()
         from thalweg.engine.answer import answer_schema  # only a query with relations needs them
 
-        rows, task = self.cells.rows(routed, self.bound, spark_schema(answer_schema(routed)))
+        schema, above = spark_schema(answer_schema(routed)), None
+        if self.split is not None:
+            routed, above = self._split(routed)
+        rows, task = self.cells.rows(routed, self.bound, schema, above=above)
         if root.order:
             rows = rows.orderBy(*[_sorted(name, *by[1:]) for name, by in self._sorting()])
             rows = rows.drop(*[name for name, _ in self._sorting()])
@@ -71,11 +80,20 @@ class TreeBuild:
             rows = rows.offset(root.offset)
         return checkpoints.remembered(rows if root.limit is None else rows.limit(root.limit), task)
 
+    def _split(self, routed: Bound) -> tuple[Bound, Above]:
+        """What the cells below a second shuffle run, and what stands above it."""
+        from thalweg.engine.halves import halves
+
+        found = split(routed, self.count)
+        assert found is not None
+        below, above = halves(found.bound, found.node, self.count)
+        return below, Above(above, Onward(1 if found.column is None else self.count, found.column))
+
     def _routed(self) -> Bound:
         """The query as the cells see it: without what packing has filtered, and what Spark sorts."""
         queries = {id(leaf): replace(leaf, query=block.cell_query())
                    for leaf, block in zip(self.bound.leaves, self.blocks, strict=True)}  # fmt: skip
-        routed = self.bound.with_leaves(queries)
+        routed = self.bound.with_nodes(queries)
         root, child = routed.root, routed.root.child
         sorting = [pa.field(name, child.schema.field(by).type) for name, (by, _, _) in self._sorting()]
         columns = (*root.columns, *((name, by) for name, (by, _, _) in self._sorting()))

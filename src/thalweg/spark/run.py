@@ -25,7 +25,8 @@ from thalweg.spark.celltask import CellTask
 from thalweg.spark.compat import ROCKSDB
 from thalweg.spark.control import CONF, Control, default_folder
 from thalweg.spark.given import PARTITIONS
-from thalweg.spark.pack import PACKED_DDL, PackTask, Retired, packer
+from thalweg.spark.pack import PackTask, Retired, packer
+from thalweg.spark.packed import PACKED_DDL
 from thalweg.spark.unpack import STATS, timed, unpack
 from thalweg.state.times import tick_of
 

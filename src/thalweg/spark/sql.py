@@ -41,7 +41,7 @@ from thalweg.spark.faithful import Meaning
 from thalweg.spark.filecell import folder_for
 from thalweg.spark.given import sort_out, wanted_cells
 from thalweg.spark.lookup import BLOBS_DDL, LookupTask, looker, wrapper
-from thalweg.spark.pack import PACKED_DDL
+from thalweg.spark.packed import PACKED_DDL
 from thalweg.spark.refresh import FOLDER, Refresher, Renewed, renewer
 from thalweg.spark.relations import TreeBuild, blocks_of
 from thalweg.spark.run import Run

@@ -172,8 +172,8 @@ def state(view: QueryView) -> str:
 def _cells(cut: CutView | None) -> list[tuple[str, str]]:
     if cut is None:
         return [("cells", "none: one stream and tables, each task joins its own rows; no shuffle, no state")]
-    keys = "; ".join(f"{columns} in {parts} parts" for columns, parts in cut.keys) or "not cut"
-    lines = [("cells", f"{cut.cells}: {keys}   ({cut.why})")]
+    keys = "; ".join(f"{columns} in {parts} parts" for columns, parts in cut.keys)
+    lines = [("cells", f"{cut.cells}: {keys}   ({cut.why})" if keys else f"{cut.cells}   ({cut.why})")]
     if cut.rows:
         copies = cut.sent / cut.rows
         lines.append(("copies", f"{cut.sent:,} rows sent to cells for {cut.rows:,} read: {copies:.2f} per row"))

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import reduce
 from typing import Any
 
-from thalweg.contract.report import InputReport, RoutingReport, Stage, TaskReport
+from thalweg.contract.report import CELLS, InputReport, RoutingReport, Stage, TaskReport
 from thalweg.language.query import Query
 from thalweg.optimize import shares as sharing
 from thalweg.plan.layout import Layout
@@ -47,7 +47,7 @@ def gather(
     cells = history.cells()
     inputs = tuple(_input(asked, i, history, cells, orders) for i in asked.inputs)
     visited = {name for i in inputs for p in i.paths for name in p.names}
-    made = sum(c.made for c in cells) if asked.is_join else history.total("filter", "").rows_out
+    made = sum(c.made for c in history.cells(*CELLS)) if asked.is_join else history.total("filter", "").rows_out
     return QueryView(
         asked.name,
         asked.policy,
@@ -60,7 +60,7 @@ def gather(
         orders.frozen,
         inputs,
         tuple((text, place) for text, place in asked.places.items() if text not in visited),
-        None if asked.cut is None else _cut(asked, asked.cut, history, cells),
+        None if asked.cut is None else _cut(asked, asked.cut, history),
         tuple(_batches(asked, history, progress, since)),
         tuple(event(told) for told in history.events if told.heard > since),
         since,
@@ -212,7 +212,7 @@ def window(i: AskedInput) -> str:
     return f"{by}ROWS {w.rows}" if w.kind in ("rows", "partition") else str(w.kind).upper()
 
 
-def _cut(asked: Asked, cut: Cut, history: History, cells: Sequence[TaskReport]) -> CutView:
+def _cut(asked: Asked, cut: Cut, history: History) -> CutView:
     packed = {i.alias: history.total("pack", i.alias) for i in asked.inputs}
     loads, count = history.sent, cut.shares.cells
     return CutView(
@@ -226,7 +226,7 @@ def _cut(asked: Asked, cut: Cut, history: History, cells: Sequence[TaskReport]) 
         _better(cut.query, cut.shares, packed) if asked.streaming and cut.query is not None else None,
         tasks(count, cut.partitions),
         cut.partitions,
-        sum(c.state for c in cells),
+        sum(c.state for c in history.cells(*CELLS)),
     )
 
 
@@ -254,7 +254,7 @@ def _batches(
         return  # a scrape, or explain(): they ask for no past batch, and must not read all reports for it
     found: dict[int, list[TaskReport]] = {}
     fresh: set[int] = set()
-    for r in history.reports("filter", "pack", "cell", "unpack"):
+    for r in history.reports("filter", "pack", *CELLS, "unpack"):
         number = r.batch if r.batch is not None else 0 if asked.is_join else r.task
         found.setdefault(number, []).append(r)
         if r.heard > since:
@@ -270,13 +270,14 @@ def _batches(
             timed = [r for r in found[number] if r.timing.seconds]
             seconds = stages(progress[number], timed) if number in progress and timed else {}
             joined = tuple(_stored(_added(cells, before, a), n) for a, n in copies.items()) if cells else ()
-            yield BatchView(number, tuple(filters), joined, sum(r.results for r in cells), seconds, busy(timed))
+            made = sum(r.results for r in found[number] if r.stage in CELLS)
+            yield BatchView(number, tuple(filters), joined, made, seconds, busy(timed))
         before |= {r.task: r for r in cells}
 
 
 def _newer(history: History) -> int:
     """The number of the last report before the newest batches."""
-    reports = [r for r in history.reports("filter", "pack", "cell", "unpack") if r.batch is not None]
+    reports = [r for r in history.reports("filter", "pack", *CELLS, "unpack") if r.batch is not None]
     newest = sorted({r.batch for r in reports if r.batch is not None})[-SPENT:]
     return min((r.heard for r in reports if r.batch in newest), default=history.heard + 1) - 1
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from thalweg.contract.report import TaskReport
+from thalweg.contract.report import CELLS, TaskReport
 
 STAGES = (
     "source", "pack", "shuffle", "state load", "join", "relations", "state commit", "unpack", "sink", "spark",
@@ -61,8 +61,8 @@ def stages(milliseconds: Mapping[str, int], reports: Sequence[TaskReport]) -> di
     first = min(r.timing.began for r in reports)
     ended = spark[BEGAN] + trigger - spark.get("commitOffsets", 0.0) if BEGAN in spark else first + running
     spans = [span for r in reports for span in _steps(r, spark.get(COMMIT, 0.0))]
-    cells = [r.timing.began for r in reports if r.stage == "cell"]
-    packing = [r.timing.began for r in reports if r.stage != "cell" and r.stage != "unpack"]
+    cells = [r.timing.began for r in reports if r.stage in CELLS]
+    packing = [r.timing.began for r in reports if r.stage in ("filter", "pack")]
     for began, until, steps in _cut(spans, ended - running, ended):
         at_work = [STEPS[s] for s in steps if s in STEPS]
         if not at_work:
@@ -71,7 +71,7 @@ def stages(milliseconds: Mapping[str, int], reports: Sequence[TaskReport]) -> di
             elif until <= first:
                 at_work = ["spark"]
             else:
-                at_work = ["shuffle" if packing and cells and until <= min(cells) else "sink"]
+                at_work = ["shuffle" if packing and cells and until <= max(cells) else "sink"]
         for stage in at_work:
             found[stage] += (until - began) / len(at_work)
     return {"trigger": trigger, **found}
@@ -93,7 +93,7 @@ def _steps(report: TaskReport, commit: float) -> Iterator[Span]:
     for step, seconds in report.timing.seconds.items():
         yield at, at + seconds, step
         at += seconds
-    if report.stage == "cell" and commit:
+    if report.stage in CELLS and commit:
         yield report.timing.ended, report.timing.ended + commit, "save"
 
 

@@ -36,6 +36,14 @@ def netted(numbers: Ints, time: Ints, sign: Ints, place: Ints) -> Netted:
     return Netted(entry, first[:count], number[:count], net[:count], time[first[:count]])
 
 
+def net_changes(rows: Dictionary, numbers: Ints, time: Ints, sign: Ints) -> Changes:
+    """What changes of rows, by number, come to at each instant: what leaves goes before what enters."""
+    found = netted(numbers, time, sign, rows.place)
+    left = np.flatnonzero(found.net)
+    left = left[np.lexsort((found.net[left] > 0, found.time[left]))]
+    return Changes(rows.rows(found.number[left]), found.net[left], found.time[left])
+
+
 def nothing(schema: pa.Schema) -> Changes:
     return Changes(schema.empty_table(), np.empty(0, np.int64), np.empty(0, np.int64))
 

@@ -1,0 +1,182 @@
+"""A query in two halves, in several cells each, gives in every batch what one engine gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from thalweg.engine.engine import Engine
+from thalweg.engine.halves import halves
+from thalweg.engine.leaves import times_of
+from thalweg.engine.placing import ByValue, spread
+from thalweg.execute.shape import Shape
+from thalweg.language.algebra import Bound
+from thalweg.language.bind import bind
+from thalweg.language.query import Source
+from thalweg.optimize.split import Split, split
+from thalweg.state.keys import KeyCoder
+from thalweg.state.times import Clock
+from thalweg.testing.joincase import Push
+from thalweg.testing.queries import make_query
+from thalweg.testing.querycase import QueryCase
+
+
+class Halves:
+    """Cells below and above, as Spark runs them: each below sends to each above, in every batch."""
+
+    def __init__(self, bound: Bound, found: Split, case: QueryCase, below: int, above: int) -> None:
+        self.bound, self.found, self.case = bound, found, case
+        self.above = above if found.column is not None else 1
+        self.queries = halves(found.bound, found.node, below)
+        self.lower = [self.engine(self.queries[0]) for _ in range(below)]
+        self.upper = [self.engine(self.queries[1]) for _ in range(self.above)]
+
+    def engine(self, query: Bound) -> Engine:
+        return Engine(query, policy=self.case.policy, tables=self.case.tables if query.sent is None else {})
+
+    def restart(self) -> None:
+        for engines, query in ((self.lower, self.queries[0]), (self.upper, self.queries[1])):
+            for k, old in enumerate(engines):
+                engines[k] = self.engine(query)
+                engines[k].restore(old.snapshot())
+
+    def batch(self, name: str, rows: pa.Table, newest: dict[str, int]) -> list[pa.Table]:
+        cells, every = self._cells(name, rows)
+        sent = []
+        for k, engine in enumerate(self.lower):
+            own = rows if every else rows.filter(pa.array(cells == k))
+            sent.append((engine.take_batch({name: own}, newest=newest), engine.passed))
+        return self._onward(sent, close=False)
+
+    def close(self) -> list[pa.Table]:
+        return self._onward([(engine.close(), engine.passed) for engine in self.lower], close=True)
+
+    def _cells(self, name: str, rows: pa.Table) -> tuple[np.ndarray, bool]:
+        ((number, alias),) = [(n, i.alias) for n, leaf in enumerate(self.bound.leaves)
+                              for i in leaf.query.inputs if i.source == name]  # fmt: skip
+        placed, query = self.found.placed, self.bound.leaves[number].query
+        columns = {a: c for (n, a), c in placed.columns.items() if n == number}
+        kept = frozenset(a for n, a in placed.kept if n == number)
+        placing = ByValue(len(self.lower), columns, placed.type, kept).placing(Shape(query), alias)
+        cells, goes = placing.base(rows.combine_chunks().to_batches()[0] if len(rows) else
+                                   pa.RecordBatch.from_pylist([], schema=rows.schema))  # fmt: skip
+        return cells if goes is None else np.where(goes, cells, -1), len(placing.offsets) > 1
+
+    def _onward(self, sent: list[tuple[pa.Table, int]], *, close: bool) -> list[pa.Table]:
+        newest = {f"cell {k}": passed for k, (_, passed) in enumerate(sent)}
+        given = []
+        for k, engine in enumerate(self.upper):
+            tables = {f"cell {n}": self._own(table, k) for n, (table, _) in enumerate(sent)}
+            given.append(engine.take_batch(tables, newest=newest))
+            if close:
+                given.append(engine.close())
+        return given
+
+    def _own(self, table: pa.Table, k: int) -> pa.Table:
+        if self.found.column is None:
+            return table
+        column = table[self.found.column]
+        codes, valid = KeyCoder(column.type).code(column)
+        slot = (spread(codes) % np.uint64(self.above)).astype(np.int64)
+        return table.filter(pa.array((slot if valid is None else np.where(valid, slot, 0)) == k))
+
+
+def _rows(tables: list[pa.Table]) -> Counter:
+    return Counter(
+        tuple(map(repr, row)) for t in tables for row in zip(*(c.to_pylist() for c in t.columns), strict=True)
+    )
+
+
+def _differs(case: QueryCase, below: int, above: int) -> str | None:
+    """What is wrong, "" for a case that is not split, None if all is well."""
+    bound = bind(case.text, case.specs, computed=True)
+    found = split(bound, cells=100)
+    reads = Counter(i.source for leaf in bound.leaves for i in leaf.query.inputs)
+    if found is None or max(reads.values()) > 1:
+        return ""
+    if any(not i.is_stream and found.placed.columns[n, i.alias] is not None
+           for n, leaf in enumerate(bound.leaves) for i in leaf.query.inputs):  # fmt: skip
+        return ""  # the tables of this test are in every cell
+    one, two = Engine(bound, policy=case.policy, tables=case.tables), Halves(bound, found, case, below, above)
+    tick, _ = times_of(bound)
+    newest: dict[str, int] = {}
+    for step in case.steps:
+        if isinstance(step, Push):
+            rows = case.source(step.source).table(step.rows)
+            times, valid = Clock(case.source(step.source).spec, tick).read(rows[case.source(step.source).spec.time])
+            rows = rows if valid is None else rows.filter(pa.array(valid))  # as the gate before the cells does
+            times = times if valid is None else times[valid]
+            if len(times):
+                newest[step.source] = max(newest.get(step.source, int(times.max())), int(times.max()))
+            wanted = _rows([one.take_batch({step.source: rows}, newest=newest)])
+            given = _rows(two.batch(step.source, rows, newest))
+        else:
+            two.restart()
+            continue
+        if wanted != given:
+            return f"{found.why}\nexpected {wanted - given}\nfound {given - wanted}\n{case.text}"
+    wanted, given = _rows([one.close()]), _rows(two.close())
+    return (
+        None
+        if wanted == given
+        else f"{found.why}\nat close: expected {wanted - given}\nfound {given - wanted}\n{case.text}"
+    )
+
+
+WINDOW = "window(result_time, '10 seconds', '5 seconds')"
+
+
+@pytest.mark.parametrize("query", [
+    f"SELECT {WINDOW} AS at, a.g, b.g AS h, count(*) AS n, count(b.v) AS m, sum(a.v) AS s, min(b.w) AS lo, max(a.w) AS hi "
+    f"FROM a [RANGE 6 SECONDS] JOIN b [RANGE 3 SECONDS] ON a.k = b.k GROUP BY {WINDOW}, a.g, b.g",
+    f"SELECT {WINDOW} AS at, count(*) AS n FROM a [RANGE 6 SECONDS] GROUP BY {WINDOW}",
+    f"SELECT {WINDOW} AS at, avg(b.v) AS m, count(DISTINCT a.g) AS n FROM a [RANGE 6 SECONDS] "
+    f"JOIN b [RANGE 3 SECONDS] ON a.k = b.k GROUP BY {WINDOW}",
+])  # fmt: skip
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_of_time_in_partial_groups(query, seed):
+    """NULLs, ties and late rows among them."""
+    rng = np.random.default_rng(seed)
+    types = {"ts": pa.timestamp("us", "UTC"), "k": pa.int64(), "g": pa.int64(), "v": pa.int32(), "w": pa.string()}
+    spec = Source(pa.schema(types), time="ts", lateness="2 seconds")
+    bound = bind(query, {"a": spec, "b": spec}, computed=True)
+    found = split(bound, cells=100)
+    assert found is not None
+    assert ("partial groups" in found.why) == ("avg" not in query)
+    case = replace(make_query(0), sources=(), policy="chaos")
+    one, two = Engine(bound), Halves(bound, found, case, 3, 2)
+    newest: dict[str, int] = {}
+    some = 0
+    for n in range(24):
+        for name in [i.source for leaf in bound.leaves for i in leaf.query.inputs]:
+            size = int(rng.integers(0, 30))
+            times = np.sort(rng.integers(n * 2 - 3, n * 2 + 2, size)) * 10**6
+            columns = {
+                c: pa.array([int(v) for v in rng.integers(0, 5, size)], mask=rng.random(size) < 0.1) for c in "kgv"
+            }
+            columns["w"] = pa.array([f"w{v}" for v in rng.integers(0, 5, size)])
+            rows = pa.table({"ts": pa.array(times, pa.int64()), **columns}).cast(spec.schema)
+            if size:
+                newest[name] = max(newest.get(name, 0), int(times.max()))
+            wanted = _rows([one.take_batch({name: rows}, newest=newest)])
+            assert wanted == _rows(two.batch(name, rows, newest))
+            some += sum(wanted.values())
+        if n % 5 == 0:
+            two.restart()
+    wanted = _rows([one.close()])
+    assert wanted == _rows(two.close())
+    assert some
+
+
+@pytest.mark.parametrize(("below", "above"), [(1, 2), (3, 2)])
+def test_random_queries(below, above):
+    compared = 0
+    for seed in range(600):
+        wrong = _differs(make_query(seed), below, above)
+        assert not wrong, f"seed {seed}: {wrong}"
+        compared += wrong is None
+    assert compared >= 20
