@@ -27,7 +27,6 @@ from thalweg.optimize import schedules
 from thalweg.plan import Event, Plan
 from thalweg.plan.layout import Layout
 from thalweg.profile.prices import Prices
-from thalweg.relate.instants import Ticks
 from thalweg.state.times import PER_SECOND, Clock, tick_of
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from thalweg.optimize.caches.tuner import CacheTuner
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
     from thalweg.plan.reason import Fact
+    from thalweg.relate.instants import Ticks
 
 RECORD = "tree"
 """The part of a snapshot that says what the state of a tree belongs to."""
