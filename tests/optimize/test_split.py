@@ -8,6 +8,7 @@ import pytest
 from thalweg.language.algebra import Group, Hop, Leaf
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
+from thalweg.optimize.placement import choose
 from thalweg.optimize.split import split
 
 SCHEMA = pa.schema({"ts": pa.timestamp("us", "UTC"), "k": pa.int64(), "g": pa.int64(), "w": pa.string()})
@@ -16,7 +17,7 @@ JOIN = "FROM a [RANGE 1 MINUTE] JOIN b [RANGE 1 MINUTE] ON a.k = b.k"
 
 
 def found(text, cells=8):
-    return split(bind(text, SOURCES, computed=True), cells)
+    return split(bind(text, SOURCES, computed=True), cells, finite=False)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,25 @@ def test_copies_are_cheaper_in_few_cells():
     assert found(text, cells=5) is None
     assert found(text, cells=6) is not None
     assert found(f"SELECT count(*) AS n {JOIN}", cells=1) is None
+
+
+def test_what_looks_at_all_rows_is_in_one_place():
+    """A NULL in NOT IN concerns every row, and so does any change under RSTREAM."""
+    of = bind(
+        "SELECT a.k AS x FROM a [NOW] WHERE a.k NOT IN (SELECT b.g FROM b [RANGE 1 MINUTE])", SOURCES, computed=True
+    )
+    assert choose(of, finite=False)[0] is None
+    text = f"RSTREAM(SELECT a.k, count(*) AS n {JOIN} GROUP BY a.k)"
+    for every, finite, whole in (
+        (" EVERY 5 SECONDS", False, True),
+        (" EVERY 5 SECONDS", True, False),
+        ("", False, False),
+    ):
+        of = bind(text + every, SOURCES, computed=True)
+        assert (choose(of, finite=finite)[0] is not None) == whole
+        at = split(of, 8, finite=finite)
+        assert (at is None) == whole
+        assert at is None or at.column is None
 
 
 def test_a_window_of_time_is_below_its_groups():

@@ -4,6 +4,10 @@ A join block alone is cut by shares (`shares.py`). Above it, rows meet in groups
 look for one value that all of them agree on: a column of each group's keys, a key of each match, and so on, followed
 down to the inputs of the blocks. An input that has no such column is copied to every cell: tables always may be, a
 stream only inside a block where another input is cut. Every row of the answer then comes out of exactly one cell.
+
+Two constructs look at all rows at once. NOT IN is unknown for every row if one value is NULL, so its comparison cuts
+nothing. RSTREAM shows a whole relation whenever any of it changes; with EVERY the instants are fixed, and cells agree on
+them, but for the last: on finite input that is the instant of the last change anywhere.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import pyarrow as pa
 from thalweg.language.algebra import (
     Bound,
     Distinct,
+    Emit,
     Group,
     Hop,
     Keep,
@@ -51,14 +56,21 @@ class Placement:
     """Streams of which every cell gets a copy."""
 
 
-def choose(bound: Bound) -> tuple[Placement | None, str]:
-    """The placement that copies the fewest streams, or None; and the reason."""
-    return choose_below(bound, bound.root.child)
+def choose(bound: Bound, *, finite: bool) -> tuple[Placement | None, str]:
+    """The placement that copies the fewest streams, or None; and the reason. `finite`: whether the input ends."""
+    if shows_all(bound.root, finite=finite):
+        return None, "RSTREAM shows all rows at once: one cell"
+    return choose_below(bound, bound.root.child, finite=finite)
 
 
-def choose_below(bound: Bound, node: Node) -> tuple[Placement | None, str]:
+def shows_all(node: Emit | Restream, *, finite: bool) -> bool:
+    """Whether rows of a node depend on when any other row changes."""
+    return node.kind == "rstream" and (node.every is None or finite)
+
+
+def choose_below(bound: Bound, node: Node, *, finite: bool) -> tuple[Placement | None, str]:
     """The same for a part of a query: of the inputs below one node."""
-    finder = _Finder(bound)
+    finder = _Finder(bound, finite=finite)
     found = [places for places in finder.places(node, None) if finder.type(places) is not None]
     if not found:
         return None, "no value that all groups and matches agree on: one cell"
@@ -70,7 +82,8 @@ def choose_below(bound: Bound, node: Node) -> tuple[Placement | None, str]:
 
 
 class _Finder:
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: Bound, *, finite: bool) -> None:
+        self.finite = finite
         self.leaves = bound.leaves
         self.number = {id(leaf): n for n, leaf in enumerate(bound.leaves)}
 
@@ -104,7 +117,7 @@ class _Finder:
             case Match():
                 yield from self._match(node, column)
             case Restream():
-                if not node.window.ordered:
+                if not node.window.ordered and not shows_all(node, finite=self.finite):
                     yield from self.places(node.child, column)
 
     def _leaf(self, leaf: Leaf, column: str | None) -> Iterator[dict[Place, str | None]]:
@@ -139,7 +152,7 @@ class _Finder:
             return  # the unmatched rows of the other side have no value there
         if column is not None and column not in left and node.kind not in ("inner", "right"):
             return
-        for of_left, of_right in node.keys:
+        for of_left, of_right in node.keys[:-1] if node.null_aware else node.keys:
             sides = self._both(self.places(node.left, of_left), self.places(node.right, of_right))
             if column is None or column in (of_left, of_right):
                 yield from sides

@@ -25,7 +25,7 @@ import pyarrow as pa
 from thalweg.language.algebra import Aggregate, Bound, Distinct, Group, Keep, Leaf, Node, Project
 from thalweg.language.scalar.expression import Field
 from thalweg.language.settled import settled
-from thalweg.optimize.placement import Placement, choose, choose_below
+from thalweg.optimize.placement import Placement, choose, choose_below, shows_all
 
 MERGED = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
 """How partial aggregates become one. A sum of doubles would be rounded twice, and one of decimals has another type."""
@@ -45,34 +45,34 @@ class Split:
     why: str
 
 
-def split(bound: Bound, cells: int) -> Split | None:
+def split(bound: Bound, cells: int, *, finite: bool) -> Split | None:
     """Where a query is best split; None if it is better off whole."""
     streams = [i for leaf in bound.leaves for i in leaf.query.streams]
-    whole, _ = choose(bound)
+    whole, _ = choose(bound, finite=finite)
     if bound.root.kind == "results" or not streams or cells == 1:
         return None
     if whole is not None and len(streams) + (cells - 1) * whole.copied <= 3 * len(streams):
         return None
-    found = _below(bound)
+    found = _below(bound, finite=finite)
     if found is None or (whole is not None and found.column is None):
         return None
     return found
 
 
-def _below(bound: Bound) -> Split | None:
+def _below(bound: Bound, *, finite: bool) -> Split | None:
     above: list[Node] = []
     node = bound.root.child
     while True:
-        placed, why = choose_below(bound, node)
+        placed, why = choose_below(bound, node, finite=finite)
         if placed is not None and not placed.copied:
             break
         if not isinstance(node, Project | Keep | Distinct | Group):
             return None
         above.append(node)
         node = node.child
-    column = next(_columns(above, node), None)
+    column = None if shows_all(bound.root, finite=finite) else next(_columns(above, node), None)
     then = "one cell takes what they send" if column is None else f"a second shuffle brings equal {column} together"
-    group = above[-1]
+    group = above[-1] if above else None
     if isinstance(group, Group) and _partial(group):
         merged = {name: Aggregate(MERGED[a.function], (name,)) for name, a in group.aggregates.items()}
         bound = bound.with_nodes({id(group): Group(group.schema, group, group.keys, merged)})

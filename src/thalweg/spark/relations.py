@@ -57,8 +57,8 @@ class TreeBuild:
     def __init__(self, bound: Bound, blocks: Sequence[BlockInputs], run: Run, cells: int | None, keep: Keep) -> None:
         self.bound, self.blocks = bound, blocks
         wanted = wanted_cells(run.spark, cells)
-        self.placed, why = placement.choose(bound)
-        self.split = split(bound, wanted)
+        self.placed, why = placement.choose(bound, finite=not run.streaming)
+        self.split = split(bound, wanted, finite=not run.streaming)
         if self.split is not None:
             self.placed, why = self.split.placed, self.split.why
         self.count = wanted if self.placed is not None else 1
@@ -84,7 +84,7 @@ class TreeBuild:
         """What the cells below a second shuffle run, and what stands above it."""
         from thalweg.engine.halves import halves
 
-        found = split(routed, self.count)
+        found = split(routed, self.count, finite=not self.cells.run.streaming)
         assert found is not None
         below, above = halves(found.bound, found.node, self.count)
         return below, Above(above, Onward(1 if found.column is None else self.count, found.column))
