@@ -42,6 +42,8 @@ class Outcome:
     late: dict[str, int]
     timeless: dict[str, int]
     stats: dict[str, Any]
+    looked_up: int
+    """Rows that came to a cache."""
 
 
 def run(
@@ -69,7 +71,7 @@ class _Runner:
         self.policy = policy
         self.timed = timed
         self.query = bind(case.text, case.specs, case.functions).query
-        self.starts = 0
+        self.starts = self.looked_up = 0
         self.engine = self._engine()
         self.found: list[tuple[int, pa.Table]] = []
 
@@ -90,6 +92,7 @@ class _Runner:
         elif isinstance(step, Advance):
             self.found.append((k, self.engine.advance(watermarks(self.case, step))))
         else:
+            self._count()
             state = self.engine.snapshot()
             self.engine = self._engine()
             self.engine.restore(state)
@@ -102,11 +105,16 @@ class _Runner:
         rows = zip(*(whole[n].to_pylist() for n in names), strict=True)
         steps = [k for k, table in self.found for _ in range(table.num_rows)]
         times = [self._micros(v) for v in whole[RESULT_TIME].to_pylist()] if self.timed else []
+        self._count()
         stats = self.engine.stats()
         streams = [s.name for s in self.case.sources if s.time is not None]
         late = {name: stats["sources"][name]["late"] for name in streams}
         timeless = {name: stats["sources"][name]["without time"] for name in streams}
-        return Outcome(tuple(rows), tuple(steps), tuple(times), late, timeless, stats)
+        return Outcome(tuple(rows), tuple(steps), tuple(times), late, timeless, stats, self.looked_up)
+
+    def _count(self) -> None:
+        kept = [block.flow.caching for block in self.engine.blocks]
+        self.looked_up += sum(c.caches.met.probes for c in kept if c is not None)
 
     def _micros(self, value: Any) -> int | None:
         if value is None or isinstance(value, datetime):

@@ -38,7 +38,7 @@ CACHES = ("chaos", "chaos", "chaos", "all", "off")
 
 def make_case(
     seed: int, *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS, inputs: int | None = None,
-    long: bool = False,
+    long: bool = False, caches: Sequence[str] = CACHES,
 ) -> JoinCase:  # fmt: skip
     """The case of a seed, with two to six inputs or as many as are asked for, up to ten.
 
@@ -52,19 +52,20 @@ def make_case(
     """
     chance = Seeded(seed)
     count = inputs or chance.choice((3, 3, 4) if long else (2, 2, 3, 3, 3, 4, 4, 5, 6))
-    return _draw(chance, seed, count, policies, layouts, long=long)
+    return _draw(chance, seed, count, policies, layouts, caches, long=long)
 
 
 def join_cases(
     *, policies: Sequence[str] = POLICIES, layouts: Sequence[str] = LAYOUTS, inputs: int = 6
 ) -> SearchStrategy[JoinCase]:
     """Hypothesis strategy of cases with two to `inputs` inputs."""
-    return strategy(lambda chance: _draw(chance, 0, chance.integer(2, inputs), policies, layouts))
+    return strategy(lambda chance: _draw(chance, 0, chance.integer(2, inputs), policies, layouts, CACHES))
 
 
 def _draw(
-    chance: Chance, seed: int, inputs: int, policies: Sequence[str], layouts: Sequence[str], *, long: bool = False
-) -> JoinCase:
+    chance: Chance, seed: int, inputs: int, policies: Sequence[str], layouts: Sequence[str], caches: Sequence[str],
+    *, long: bool = False,
+) -> JoinCase:  # fmt: skip
     query = draw_query(chance, inputs, long=long)
     data = DataMaker(chance, query)
     sources = data.sources()
@@ -74,7 +75,7 @@ def _draw(
         predicates=tuple(shuffled(chance, query.predicates)), select=query.select, steps=data.history(sources),
         policy=chance.choice(policies), layout=chance.choice(layouts), slice_rows=chance.choice((1, 3, 8, 1024)),
         buffer=chance.choice(buffers), cross=query.cross,
-        caches=chance.choice(CACHES), cache_bytes=chance.choice((None, None, 1 << 12)),
+        caches=chance.choice(caches), cache_bytes=chance.choice((None, None, 1 << 12)),
     )  # fmt: skip
     if inputs > 4 or long:
         # Where many inputs match nearly all rows, a few partial results at a time would take half a minute.

@@ -17,19 +17,25 @@ from thalweg.testing.joinrun import MakeTuner, Outcome, run
 
 def verdict(case: JoinCase, answer: Answer, tuner: MakeTuner | None = None) -> str | None:
     """What is wrong with the engine's outcome, or None."""
+    return judged(case, answer, tuner)[0]
+
+
+def judged(case: JoinCase, answer: Answer, tuner: MakeTuner | None = None) -> tuple[str | None, int]:
+    """What is wrong with the engine's outcome, or None; and the rows that came to a cache."""
     timed = case.seed % 4 == 0
     try:
         outcome = run(case, timed=timed, tuner=tuner)
     except Exception:
-        return traceback.format_exc(limit=-4)
+        return traceback.format_exc(limit=-4), 0
     wanted = expected(case, answer, timed=timed)
     found = list(zip(_plain(case, _rows(outcome)), outcome.steps, strict=True))
-    return (
+    wrong = (
         difference("rows", Counter(r for r, _ in wanted), Counter(r for r, _ in found))
         or difference("rows and their steps", Counter(wanted), Counter(found))
         or difference("late", Counter(case.late()), Counter(outcome.late))
         or difference("without time", Counter(case.timeless()), Counter(outcome.timeless))
     )
+    return wrong, outcome.looked_up
 
 
 def _rows(outcome: Outcome) -> Sequence[Row]:

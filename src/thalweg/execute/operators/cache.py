@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -207,6 +208,8 @@ class Caches:
     """Counts changes of what is placed or watched."""
     shadows: dict[Placed, Shadow] = field(default_factory=dict)
     """Caches that are only watched."""
+    gone: Met = field(default_factory=Met)
+    """What caches did that are no longer placed."""
 
     def place(self, wanted: set[Placed]) -> bool:
         """Place exactly these; new ones begin empty. Returns whether anything changed."""
@@ -214,12 +217,19 @@ class Caches:
             return False
         kept = {p.cached for p in wanted}
         for cached in [c for c in self.caches if c not in kept]:
-            self.caches.pop(cached).close()
+            cache = self.caches.pop(cached)
+            cache.close()
+            self.gone = self.gone.plus(cache.met)
         for cached in kept - set(self.caches):
             self.caches[cached] = Cache(cached, self.shape, self.stems, self.pages)
         self.placed = set(wanted)
         self.version += 1
         return True
+
+    @property
+    def met(self) -> Met:
+        """What all caches did so far."""
+        return reduce(Met.plus, (c.met for c in self.caches.values()), self.gone)
 
     def watch(self, wanted: set[Placed]) -> None:
         """Count the keys that would come to these."""
