@@ -5,14 +5,16 @@ look for one value that all of them agree on: a column of each group's keys, a k
 down to the inputs of the blocks. An input that has no such column is copied to every cell: tables always may be, a
 stream only inside a block where another input is cut. Every row of the answer then comes out of exactly one cell.
 
-Two constructs look at all rows at once. NOT IN is unknown for every row if one value is NULL, so its comparison cuts
-nothing. RSTREAM shows a whole relation whenever any of it changes; with EVERY the instants are fixed, and cells agree on
-them, but for the last: on finite input that is the instant of the last change anywhere.
+Equal rows of the answer that enter and leave at one instant cancel. So they have to come out of one cell too, unless no
+row ever leaves: the value must be one of the answer's columns. Two constructs look at all rows at once. NOT IN is
+unknown for every row if one value is NULL, so its comparison cuts nothing. RSTREAM shows a whole relation whenever any
+of it changes; with EVERY the instants are fixed, and cells agree on them, but for the last: on finite input that is the
+instant of the last change anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -33,6 +35,7 @@ from thalweg.language.algebra import (
     Restream,
     SetOperation,
 )
+from thalweg.language.bind.kinds import grows
 from thalweg.language.query import Input
 from thalweg.language.scalar.expression import Field
 
@@ -60,7 +63,16 @@ def choose(bound: Bound, *, finite: bool) -> tuple[Placement | None, str]:
     """The placement that copies the fewest streams, or None; and the reason. `finite`: whether the input ends."""
     if shows_all(bound.root, finite=finite):
         return None, "RSTREAM shows all rows at once: one cell"
-    return choose_below(bound, bound.root.child, finite=finite)
+    return choose_below(bound, bound.root.child, netted(bound), finite=finite)
+
+
+def netted(bound: Bound) -> Sequence[str | None]:
+    """Columns below the root such that rows of the answer that may cancel are equal in them; None: no row cancels."""
+    root = bound.root
+    lasting = not any(leaf.query.streams for leaf in bound.leaves) or grows(root.child)
+    if root.kind in ("results", "rstream") or lasting:
+        return [None]
+    return [source for _, source in root.columns if source in root.child.schema.names]
 
 
 def shows_all(node: Emit | Restream, *, finite: bool) -> bool:
@@ -68,10 +80,13 @@ def shows_all(node: Emit | Restream, *, finite: bool) -> bool:
     return node.kind == "rstream" and (node.every is None or finite)
 
 
-def choose_below(bound: Bound, node: Node, *, finite: bool) -> tuple[Placement | None, str]:
-    """The same for a part of a query: of the inputs below one node."""
+def choose_below(
+    bound: Bound, node: Node, columns: Sequence[str | None] = (None,), *, finite: bool
+) -> tuple[Placement | None, str]:
+    """The same for a part of a query: of the inputs below one node, by one of its columns if there are some."""
     finder = _Finder(bound, finite=finite)
-    found = [places for places in finder.places(node, None) if finder.type(places) is not None]
+    ways = (places for column in columns for places in finder.places(node, column))
+    found = [places for places in ways if finder.type(places) is not None]
     if not found:
         return None, "no value that all groups and matches agree on: one cell"
     best = min(found, key=finder.copied_streams)
@@ -118,7 +133,17 @@ class _Finder:
                 yield from self._match(node, column)
             case Restream():
                 if not node.window.ordered and not shows_all(node, finite=self.finite):
-                    yield from self.places(node.child, column)
+                    for name in self._restreamed(node, column):
+                        yield from self.places(node.child, name)
+
+    @staticmethod
+    def _restreamed(node: Restream, column: str | None) -> Sequence[str | None]:
+        """Columns of a stream's relation: any of them, if rows that may cancel must meet. Its last may be the time."""
+        names: list[str] = node.child.schema.names
+        if column is not None:
+            at = node.schema.get_field_index(column)
+            return names[at : at + 1]
+        return [None] if node.kind == "rstream" or grows(node.child) else names
 
     def _leaf(self, leaf: Leaf, column: str | None) -> Iterator[dict[Place, str | None]]:
         """A block: the inputs that hold the value are cut by it, the others copied."""

@@ -17,7 +17,7 @@ there will be is not known when the query is made; with as many as rows, that is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ import pyarrow as pa
 from thalweg.language.algebra import Aggregate, Bound, Distinct, Group, Keep, Leaf, Node, Project
 from thalweg.language.scalar.expression import Field
 from thalweg.language.settled import settled
-from thalweg.optimize.placement import Placement, choose, choose_below, shows_all
+from thalweg.optimize.placement import Placement, choose, choose_below, netted, shows_all
 
 MERGED = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
 """How partial aggregates become one. A sum of doubles would be rounded twice, and one of decimals has another type."""
@@ -70,7 +70,7 @@ def _below(bound: Bound, *, finite: bool) -> Split | None:
             return None
         above.append(node)
         node = node.child
-    column = None if shows_all(bound.root, finite=finite) else next(_columns(above, node), None)
+    column = None if shows_all(bound.root, finite=finite) else next(_columns(above, node, netted(bound)), None)
     then = "one cell takes what they send" if column is None else f"a second shuffle brings equal {column} together"
     group = above[-1] if above else None
     if isinstance(group, Group) and _partial(group):
@@ -93,14 +93,15 @@ def _partial(group: Group) -> bool:
     )
 
 
-def _columns(above: list[Node], node: Node) -> Iterator[str]:
-    """Columns of a node such that equal values have to meet nowhere else: all groups above it have them as keys."""
+def _columns(above: list[Node], node: Node, wanted: Sequence[str | None]) -> Iterator[str]:
+    """Columns of a node such that rows that differ in them need not meet: all groups above it have them as keys, and so
+    has what comes out at the top."""
     for name in node.schema.names:
-        if not pa.types.is_nested(node.schema.field(name).type) and _agreed(above, name):
+        if not pa.types.is_nested(node.schema.field(name).type) and _agreed(above, name, wanted):
             yield name
 
 
-def _agreed(above: list[Node], name: str) -> bool:
+def _agreed(above: list[Node], name: str, wanted: Sequence[str | None]) -> bool:
     names = {name}
     for part in reversed(above):
         if isinstance(part, Project):
@@ -109,4 +110,4 @@ def _agreed(above: list[Node], name: str) -> bool:
             names &= set(part.keys)
         if isinstance(part, Group | Distinct) and not names:
             return False
-    return True
+    return None in wanted or bool(names & set(wanted))
