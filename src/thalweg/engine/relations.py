@@ -20,6 +20,7 @@ from thalweg.language.algebra import Hop, Leaf, Match, Node, Over, Sent, SetOper
 from thalweg.plan import Reason
 from thalweg.relate import operator
 from thalweg.relate.arriving import Arriving
+from thalweg.relate.early import early
 from thalweg.relate.heard import Heard
 from thalweg.relate.living import Living
 from thalweg.state.slice import ALWAYS
@@ -44,6 +45,7 @@ class Relations:
         self.readings: dict[int, tuple[Results, Arriving]] = {}
         """Of nodes that read results: who makes these, and those that the frontier has not passed."""
         places = {id(leaf): k for k, leaf in enumerate(leaves.leaves)}
+        ahead = early(self.roots, self.nodes)
         for k, node in enumerate(self.nodes):
             if isinstance(node, Leaf):
                 self.living[k] = living = Living(node.schema)
@@ -52,7 +54,7 @@ class Relations:
             if isinstance(node, Sent):
                 self.living[k] = self.heard = Heard(node.schema)
                 continue
-            self.operators[k] = operator(node, leaves.tick, leaves.scale)
+            self.operators[k] = operator(node, leaves.tick, leaves.scale, early=id(node) in ahead)
             if reads_results(node):
                 (child,) = node.children
                 self.readings[k] = Results(child, leaves), Arriving(child.schema)

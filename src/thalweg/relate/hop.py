@@ -1,7 +1,8 @@
 """Hop: `window(result_time, size, slide)`. A result enters once for each time window around it, when that window closes.
 
 Windows are [start, start + size), with starts at multiples of the slide. Nothing leaves, so what is grouped by a window
-is final at once and need not be kept: `language/settled.py` names the columns that say so. Results wait here for their windows.
+is final at once and need not be kept: `language/settled.py` names the columns that say so. Results wait here for their
+windows, unless groups take them early (`early.py`).
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ from thalweg.state.slice import ALWAYS
 
 
 class Hop:
-    def __init__(self, node: algebra.Hop, ticks: Ticks = "us", per: int = 1) -> None:
+    def __init__(self, node: algebra.Hop, ticks: Ticks = "us", per: int = 1, *, early: bool = False) -> None:
+        """`early`: rows go on at once, with the close of their window for a time."""
         self.schema = node.schema
-        self._ticks, self._per = ticks, per
+        self._ticks, self._per, self._early = ticks, per, early
         self._name, self._size, self._slide = node.name, in_ticks(node.size, ticks), in_ticks(node.slide, ticks)
         self._agenda = Agenda(node.schema)
 
     def step(self, inputs: Sequence[Changes], frontier: int) -> Changes:
         (given,) = inputs
-        self._wait(given)
+        found = self._spread(given)
+        if self._early:
+            return found
+        self._agenda.add(self._agenda.rows.encode(found.rows), found.time, found.sign)
         rows, time, sign = self._agenda.due(frontier)
         changes = Changes(self._agenda.rows.rows(rows), sign, time)
         self._agenda.drop(rows)
         return changes
 
-    def _wait(self, given: Changes) -> None:
+    def _spread(self, given: Changes) -> Changes:
+        """Every row once in each of its windows, in the order in which these close."""
         entering = np.flatnonzero((given.sign > 0) & (given.time != ALWAYS))
         time = given.time[entering]
         first = time // self._slide * self._slide
@@ -42,10 +48,11 @@ class Hop:
         start = first[:, None] - steps * self._slide
         inside = start + self._size > time[:, None]
         start, row = start[inside], np.repeat(entering, inside.sum(axis=1))
+        order = np.argsort(start, kind="stable")
+        start, row = start[order], row[order]
         rows = taken(given.rows, row)
         columns = [self._windows(start, f.type) if f.name == self._name else rows[f.name] for f in self.schema]
-        numbers = self._agenda.rows.encode_columns(columns, len(row))
-        self._agenda.add(numbers, start + self._size, given.sign[row])
+        return Changes(pa.Table.from_arrays(columns, schema=self.schema), given.sign[row], start + self._size)
 
     def _windows(self, start: np.ndarray, dtype: pa.DataType) -> pa.Array:
         bounds = [

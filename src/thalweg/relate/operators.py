@@ -6,6 +6,7 @@ from thalweg.contract.relation import Derived
 from thalweg.errors import DefinitionError
 from thalweg.language import algebra
 from thalweg.language.settled import settled
+from thalweg.relate.closing import Closing
 from thalweg.relate.distinct import Distinct
 from thalweg.relate.emit import Emit
 from thalweg.relate.group import Group
@@ -21,9 +22,9 @@ from thalweg.relate.setoperation import SetOperation, UnionAll
 from thalweg.relate.single import Single
 
 
-def operator(node: algebra.Node, ticks: Ticks = "us", per: int = 1) -> Derived:
+def operator(node: algebra.Node, ticks: Ticks = "us", per: int = 1, *, early: bool = False) -> Derived:
     """What runs a node; `ticks` is what the engine's times count, `per` how many of them a time that is a
-    number or a date.
+    number or a date; `early` is for time windows and groups by them (`early.py`).
 
     A `Leaf` has none: its relation is `Living`, or `Arriving` below what reads results.
     """
@@ -34,6 +35,8 @@ def operator(node: algebra.Node, ticks: Ticks = "us", per: int = 1) -> Derived:
             return Keep(node, ticks)
         case algebra.Distinct():
             return Distinct(node)
+        case algebra.Group() if early:
+            return Closing(node)
         case algebra.Group():
             return Group(node, final=bool(settled(node.child) & set(node.keys)))
         case algebra.Match(kind="semi" | "anti" | "mark", condition=None):
@@ -47,7 +50,7 @@ def operator(node: algebra.Node, ticks: Ticks = "us", per: int = 1) -> Derived:
         case algebra.Single():
             return Single(node)
         case algebra.Hop():
-            return Hop(node, ticks, per)
+            return Hop(node, ticks, per, early=early)
         case algebra.Over():
             return Over(node, ticks)
         case algebra.Restream():

@@ -39,9 +39,19 @@ class Pairs:
             which = pa.array(np.flatnonzero(known))
             some = [pa.array(group[known]), *(c.take(which) for c in columns)]
             out[known] = self.found.encode_columns(some, len(which))
-        self._seen = out[out >= 0]
+        self._seen = out[out >= 0] if len(out) else self._of(touched.groups)
         self.found.touch(self._seen)
         return out
+
+    def _of(self, groups: Ints) -> Ints:
+        """All pairs of some groups. Groups are read without an event when they close."""
+        numbers: Ints = self.found.numbers()
+        if not len(groups) or not len(numbers):
+            return numbers[:0]
+        owners = self.found.words()[numbers, 0]
+        closing = np.zeros(max(int(owners.max()), int(groups.max())) + 1, np.bool_)
+        closing[groups] = True
+        return np.asarray(numbers[closing[owners]])
 
     def values(self, numbers: Ints) -> pa.Array:
         """The value of each pair; NULL for -1."""
