@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +15,33 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import thalweg as tw
 from thalweg import optimize
+from thalweg.contract import learned
 from thalweg.contract.report import TaskReport
+from thalweg.engine.placing import ByShares
+from thalweg.execute.shape import Shape
+from thalweg.language import Source
+from thalweg.language.bind import bind
 from thalweg.plan import Operator, Pipeline
+from thalweg.plan.shares import Shares
+from thalweg.spark import filters, pack
+from thalweg.spark.asked import Asked
+from thalweg.spark.board import Entry
 from thalweg.spark.control import Control, Orders, default_folder
 from thalweg.spark.filters import STATS, FilterTask
+from thalweg.spark.pack import PackTask
 
 
 def test_orders_and_what_was_learned_are_kept_apart(tmp_path):
     key = "a query: with / odd (names)"
     control, orders = Control(str(tmp_path), key), Orders(True, {"a": ("c", "b")}, {"a": ("p",)})
     assert control.orders() == (Orders(), "")
-    assert control.learned() is None
+    assert control.learned("a") is None
     control.order(orders)
-    control.learn({"order": [0, 1]})
+    control.learn({"a": {"order": [0, 1]}})
     other = Control(str(tmp_path), key)
     assert other.orders() == (orders, "")
-    assert other.learned() == {"order": [0, 1]}
+    assert other.learned("a") == {"order": [0, 1]}
+    assert other.learned("b") is None
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -39,7 +51,7 @@ def test_no_order_is_lost_while_the_board_writes_what_was_learned(tmp_path):
 
     def learn():
         while not over.is_set():
-            Control(str(tmp_path), "raced").learn({"order": [1, 0]})
+            Control(str(tmp_path), "raced").learn({"a": {"order": [1, 0]}})
 
     writer = threading.Thread(target=learn)
     writer.start()
@@ -74,7 +86,7 @@ def test_a_malformed_file_is_no_order_and_says_so(tmp_path, content):
     orders, problem = control.orders()
     assert orders == Orders()
     assert str(control.orders_path) in problem
-    assert control.learned() is None or isinstance(control.learned(), dict)
+    assert control.learned("frozen") is control.learned("") is None
 
 
 def test_only_a_folder_of_our_own_is_used(tmp_path, monkeypatch):
@@ -118,7 +130,7 @@ def test_a_worker_keeps_the_routes_of_all_classes_while_frozen(tmp_path):
     told = run()
     (frozen,) = told.inputs
     assert [c.route for c in frozen.routing.classes] == [c.route for c in learned.routing.classes]
-    assert (str(frozen.routing.why), str(frozen.routing.to_change), told.learned) == ("frozen", "thaw()", None)
+    assert (str(frozen.routing.why), str(frozen.routing.to_change), told.learned) == ("frozen", "thaw()", {})
     assert [o.extra for o in frozen.operators] == [0, 0]
     assert sum(o.calls for o in frozen.operators) == 8000, "each tuple meets only the predicate that drops it"
     Control(str(tmp_path), "kept").order(Orders())
@@ -156,7 +168,7 @@ def test_what_another_version_learned_is_no_reason_to_fail(tmp_path, policy):
     key = f"older {policy}"
     older = optimize.make(policy, pipeline, 1).snapshot()
     del older["version"]
-    Control(str(tmp_path), key).learn(older)
+    Control(str(tmp_path), key).learn({"": older})
     task = FilterTask(key, pipeline, predicates, policy, 1, schema, "UTC", str(tmp_path))
 
     def told() -> list[str]:
@@ -165,3 +177,93 @@ def test_what_another_version_learned_is_no_reason_to_fail(tmp_path, policy):
 
     assert told() == ["begin anew"]
     assert told() == []  # the worker now has a record of its own
+
+
+def few(kind: int) -> bool:
+    return kind == 1
+
+
+def most(kind: int) -> bool:
+    return kind != 1
+
+
+FEW, MOST = tw.pred(few, "kind", name="few"), tw.pred(most, "kind", name="most")
+KINDS = StructType([StructField("kind", LongType())])
+
+
+def filter_task(folder, key):
+    pipeline = Pipeline("s", (Operator("most"), Operator("few")))
+    return FilterTask(key, pipeline, [MOST, FEW], "agreedy", 1, KINDS, "UTC", str(folder))
+
+
+def told_by(task: FilterTask, rows: int) -> TaskReport:
+    """What a task reports that gets these rows, of which one in fifty passes `few`."""
+    batches = [pa.record_batch({"kind": np.arange(at, min(at + 100, rows)) % 50}) for at in range(0, rows, 100)]
+    return TaskReport.of(json.loads(list(task.run(iter(batches)))[-1].column(STATS)[0].as_py()))
+
+
+def test_a_worker_that_saw_little_goes_on_from_what_others_saw(tmp_path):
+    """Workers stand in for processes here: each begins with its own memory."""
+    task = filter_task(tmp_path, "little and much")
+    entry = Entry(Asked("q", "agreedy", False, (), {}), Control(str(tmp_path), task.key))
+
+    def worker(memory, rows):
+        filters._learned.clear()
+        filters._learned.update(memory)
+        report = told_by(task, rows)
+        entry.add([json.dumps(report.record())])
+        return dict(filters._learned), report
+
+    novice, first = worker({}, 5)
+    assert first.inputs[0].routing.route == ("most", "few")
+    expert, learned = worker({}, 6000)
+    assert learned.inputs[0].routing.route == ("few", "most")
+    novice, taught = worker(novice, 50)
+    assert taught.inputs[0].routing.route == ("few", "most")
+    assert [r["seen"] for r in novice.values()] == [6055], "the record that it went on from counts"
+    # The other way round: what a beginner reports is no reason to forget.
+    filters._learned.clear()
+    entry.add([json.dumps(first.record())])
+    assert entry.control.learned("")["seen"] == 6055
+    _, still = worker(expert, 50)
+    assert still.inputs[0].routing.route == ("few", "most")
+
+
+def test_filters_of_a_join_learn_from_other_workers_too(tmp_path):
+    text = "SELECT s.kind FROM s [NOW] WHERE most(s.kind) AND few(s.kind)"
+    schema = pa.schema([("ts", pa.timestamp("us")), ("kind", pa.int64())])
+    query = bind(text, {"s": Source(schema, time="ts")}, {"most": most, "few": few}).plain
+    task = PackTask(query, ("s",), "us", ByShares(Shares(())), "agreedy", 1, str(tmp_path), "a join")
+    entry = Entry(Asked("q", "agreedy", True, (), {}), Control(str(tmp_path), task.key))
+    shape = Shape(query, prefiltered=True, leave=True)
+
+    def worker(rows):
+        pack._learned.clear()
+        kinds = np.arange(rows) % 50
+        columns = {"ts": pa.array(np.arange(rows), pa.timestamp("us")), "kind": kinds}
+        whole = pa.record_batch({c: columns[c] for c in shape.read(0)})
+        (sent,) = task.run(iter([whole.slice(at, 100) for at in range(0, rows, 100)]))
+        report = TaskReport.of(json.loads(sent.to_pylist()[-1]["stats"]))
+        entry.add([json.dumps(report.record())])
+        return report.inputs[0].routing.route
+
+    written = worker(5)
+    assert written == ("most(s.kind)", "few(s.kind)")
+    assert worker(6000) == written[::-1]
+    assert worker(5) == written[::-1]
+
+
+@pytest.mark.parametrize("policy", optimize.names())
+@pytest.mark.parametrize("wrong", ["nothing", "of another query", "half"])
+def test_a_damaged_record_of_what_was_learned_stops_no_query(tmp_path, policy, wrong):
+    task = replace(filter_task(tmp_path, f"damaged {policy} {wrong}"), policy=policy)
+    record = learned.record(optimize.make(policy, task.pipeline, 1), 10**6)
+    other = Pipeline("s", tuple(Operator(n) for n in "abc"))
+    whole = record["learned"]
+    record["learned"] = {
+        "nothing": {}, "of another query": optimize.make(policy, other, 1).snapshot(), "half": dict(list(whole.items())[:1]),
+    }[wrong]  # fmt: skip
+    Control(str(tmp_path), task.key).learn({"": record})
+    report = told_by(task, 10)
+    assert [e.kind for e in report.events][:1] == ["begin anew"]
+    assert learned.seen(report.learned[""]) == 10

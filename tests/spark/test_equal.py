@@ -112,10 +112,6 @@ def test_truth_falsity_and_null_partition_the_rows(spark, table):
     assert sorted(functools.reduce(operator.iadd, parts, [])) == everyone
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="each worker keeps its own record: with many idle workers the last task may be one that knows little",
-)
 def test_what_was_learned_carries_over_between_micro_batches(spark, table, tmp_path):
     _, _, folder = table
     few = tw.pred(lambda a: a is not None and a % 50 == 0, name="few")

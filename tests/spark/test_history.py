@@ -98,9 +98,9 @@ def test_decisions_are_counted_though_only_the_last_are_kept(monkeypatch):
 
 def test_what_cells_learned_is_not_kept_in_memory():
     history = History()
-    (fresh,) = history.add([told(0, 1, stage="filter", learned={"big": list(range(100))})])
-    assert fresh.learned is not None
-    assert history.reports("filter")[0].learned is None
+    (fresh,) = history.add([told(0, 1, stage="filter", learned={"": {"big": list(range(100))}})])
+    assert fresh.learned
+    assert not history.reports("filter")[0].learned
 
 
 def week(count: int, folder: Path) -> tuple[Entry, dict[int, tuple[float, float, float]]]:

@@ -246,8 +246,8 @@ class TaskReport:
     sent: tuple[int, ...] = ()
     """Rows sent to each cell."""
     heavy: tuple[HeavyReport, ...] = ()
-    learned: Mapping[str, Any] | None = None
-    """What the task's policy learned, for workers that start later."""
+    learned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the policies of its inputs learned, for workers that know less."""
     heard: int = 0
     """Which report of its query this is, in the order in which the board heard them."""
 

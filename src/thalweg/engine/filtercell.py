@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from thalweg.contract import learned
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import DROPPED, UNTRIED, Visits
 from thalweg.engine.chunks import Chunks
@@ -84,7 +85,7 @@ class FilterCell:
     def __init__(
         self, pipeline: Pipeline, filters: Sequence[Filter], policy: Policy, *,
         meter: Meter | None = None, chunks: Chunks | None = None, frozen: Frozen = None, events: Sequence[Event] = (),
-        faults: Faults | None = None,
+        faults: Faults | None = None, seen: int = 0,
     ) -> None:  # fmt: skip
         self.pipeline = pipeline
         self.policy = policy
@@ -97,6 +98,11 @@ class FilterCell:
         self.tally = Tally(len(pipeline))
         self.events = list(events)
         self._number = 0
+        self._seen = seen
+        """Rows from which the policy had learned before."""
+
+    def learned(self, *, light: bool = False) -> dict[str, Any]:
+        return learned.record(self.policy, self._seen + self.tally.rows_in, light=light)
 
     def feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the batch that pass every predicate, in their order."""

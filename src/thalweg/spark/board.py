@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from thalweg.contract import learned
 from thalweg.errors import DefinitionError, did_you_mean
 from thalweg.plan import Event, Reason
 from thalweg.spark.asked import Asked
@@ -56,6 +57,8 @@ class Entry:
     """Reads the tables again that ask for it."""
     task: Any = None
     """The cells' task of a join with state."""
+    known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What tasks learned, by input: the records that rest on most rows, for workers that know less."""
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=JOBS))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -70,11 +73,10 @@ class Entry:
             floods = [t for t in self.history.events if t.heard > heard and t.event.kind == BEGAN] if texts else []
         for told in floods:
             log.warning("query '%s', batch %s: %s", self.name, told.batch, told.event.why)
-        learned = [r for r in fresh if r.learned is not None]
-        if learned:
-            # The task with the most rows has learned most: new workers start from its record.
-            best = max(learned, key=lambda r: r.inputs[0].rows_in)
-            self.control.learn(best.learned or {})
+        for name, record in [pair for r in fresh for pair in r.learned.items()]:
+            self.known[name] = learned.fuller(self.known.get(name), record)
+        if any(r.learned for r in fresh):
+            self.control.learn(self.known)
 
     def reports_from(self, run: str, started: set[str]) -> None:
         """Two runs under one name are told once: their statistics mix."""

@@ -94,16 +94,18 @@ class Control:
         """Replace all orders."""
         _replace(self.orders_path, asdict(orders))
 
-    def learned(self) -> dict[str, Any] | None:
-        """What some task learned recently; None without a readable file."""
+    def learned(self, name: str) -> dict[str, Any] | None:
+        """What tasks learned about an input; None without a readable file."""
         try:
             found = json.loads(self.learned_path.read_text())
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) else None
+        record = found.get(name) if isinstance(found, dict) else None
+        return record if isinstance(record, dict) else None
 
-    def learn(self, record: Mapping[str, Any]) -> None:
-        _replace(self.learned_path, record)
+    def learn(self, records: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replace what was learned, by input."""
+        _replace(self.learned_path, records)
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from thalweg import optimize
-from thalweg.contract import learned
 from thalweg.contract.report import TaskReport
 from thalweg.engine import machine
 from thalweg.engine.chunks import Chunks
@@ -26,6 +25,7 @@ from thalweg.execute.faults import Faults
 from thalweg.execute.filters import Filter
 from thalweg.language.predicate import Predicate
 from thalweg.plan import Pipeline, Route
+from thalweg.spark.begin import begin
 from thalweg.spark.control import Control
 from thalweg.spark.fields import field_of, type_of
 from thalweg.spark.obey import ignored, pinned
@@ -81,7 +81,7 @@ class FilterTask:
         watch.lap("source")
         if sample is not None:
             if not cell.frozen:
-                _learned[self.key] = learned.record(cell.policy)
+                _learned[self.key] = cell.learned()
             yield _with_stats(self._judged(sample), json.dumps(self._report(cell, watch).record()))
 
     def _judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -99,14 +99,15 @@ class FilterTask:
             if "" in orders.routes:
                 frozen, problem = pinned(orders.routes[""], self.pipeline)
         prices = machine.prices()
-        policy = optimize.make(self.policy, self.pipeline, self.seed * 1009 + partition(), prices)
-        prior = _learned.get(self.key) or control.learned()
-        events = learned.take_up(policy, prior) if prior else []
-        events += ignored(problem, self.policy)
+        seed = self.seed * 1009 + partition()
+        begun = begin(
+            lambda: optimize.make(self.policy, self.pipeline, seed, prices), _learned.get(self.key), control.learned("")
+        )
+        events = [*begun.events, *ignored(problem, self.policy)]
         chunks = Chunks(prices=prices)
         return FilterCell(
-            self.pipeline, self.filters(), policy, chunks=chunks, frozen=frozen, events=events,
-            faults=Faults.of(self.on_error),
+            self.pipeline, self.filters(), begun.policy, chunks=chunks, frozen=frozen, events=events,
+            faults=Faults.of(self.on_error), seen=begun.seen,
         )  # fmt: skip
 
     def with_fields(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -133,7 +134,7 @@ class FilterTask:
             results=cell.tally.rows_out,
             events=tuple(cell.events),
             timing=watch.timing(),
-            learned=None if cell.frozen else learned.record(cell.policy, light=True),
+            learned={} if cell.frozen else {"": cell.learned(light=True)},
         )
 
 

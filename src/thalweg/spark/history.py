@@ -141,7 +141,7 @@ class History:
             self.heavy[h.column] = replace(h, sampled=sampled, values=tuple(counts.most_common(HEAVY_VALUES)))
 
     def _keep(self, size: int, report: TaskReport) -> None:
-        kept = replace(report, learned=None)
+        kept = replace(report, learned={})
         self._reports.append((size, kept))
         if report.batch is not None:
             same = self._newest.setdefault(report.stage, [])

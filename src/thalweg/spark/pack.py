@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg import optimize
-from thalweg.contract import learned
 from thalweg.contract.report import HeavyReport, InputReport, TaskReport
 from thalweg.engine import machine
 from thalweg.engine.filtercell import FilterCell
@@ -25,6 +24,7 @@ from thalweg.execute.faults import Faults
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Query
 from thalweg.plan import Operator, Pipeline
+from thalweg.spark.begin import begin
 from thalweg.spark.control import Control
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.obey import ignored, pinned
@@ -103,7 +103,7 @@ class PackTask:
             return
         for m in members:
             if m.sieve is not None and not m.sieve.frozen:
-                _learned[self._key(m.name)] = learned.record(m.sieve.policy)
+                _learned[self._key(m.name)] = m.sieve.learned()
         newest = NOTHING if gate is None else gate.newest
         if self.on_error == "quarantine":
             bad = [f for m in members if m.sieve is not None for _, f in m.sieve.bad]
@@ -127,15 +127,18 @@ class PackTask:
             return None
         name = self._name(alias)
         pipeline = Pipeline(name, tuple(Operator(j.name) for j in judges))
-        policy = optimize.make(self.policy, pipeline, self.seed, machine.prices())
-        orders, problem = Control(self.control, self.key).orders()
+        control = Control(self.control, self.key)
+        orders, problem = control.orders()
         frozen = None
         if orders.frozen and name in orders.filters:
             frozen, problem = pinned(orders.filters[name], pipeline)
-        prior = _learned.get(self._key(name))
-        events = learned.take_up(policy, prior) if prior is not None else []
-        events += ignored(problem, self.policy)
-        return FilterCell(pipeline, judges, policy, frozen=frozen, events=events, faults=Faults.of(self.on_error))
+        begun = begin(
+            lambda: optimize.make(self.policy, pipeline, self.seed, machine.prices()),
+            _learned.get(self._key(name)), control.learned(name),
+        )  # fmt: skip
+        events = [*begun.events, *ignored(problem, self.policy)]
+        faults = Faults.of(self.on_error)
+        return FilterCell(pipeline, judges, begun.policy, frozen=frozen, events=events, faults=faults, seen=begun.seen)
 
     def _packed(
         self, cells: list[list[pa.RecordBatch]], newest: int, report: TaskReport, watch: Stopwatch
@@ -176,6 +179,7 @@ def _report(members: Sequence[Member], cells: list[list[pa.RecordBatch]], gate: 
         events=tuple(e for m in members if m.sieve is not None for e in m.sieve.events),
         sent=tuple(sum(b.num_rows for b in c) for c in cells),
         heavy=tuple(HeavyReport.of(h) for m in members for h in m.placing.heavy()),
+        learned={m.name: m.sieve.learned(light=True) for m in members if m.sieve is not None and not m.sieve.frozen},
     )
 
 
