@@ -208,11 +208,11 @@ def test_a_worker_that_saw_little_goes_on_from_what_others_saw(tmp_path):
     entry = Entry(Asked("q", "agreedy", False, (), {}), Control(str(tmp_path), task.key))
 
     def worker(memory, rows):
-        filters._learned.clear()
-        filters._learned.update(memory)
+        filters.remembered.clear()
+        filters.remembered.update(memory)
         report = told_by(task, rows)
         entry.add([json.dumps(report.record())])
-        return dict(filters._learned), report
+        return dict(filters.remembered), report
 
     novice, first = worker({}, 5)
     assert first.inputs[0].routing.route == ("most", "few")
@@ -222,7 +222,7 @@ def test_a_worker_that_saw_little_goes_on_from_what_others_saw(tmp_path):
     assert taught.inputs[0].routing.route == ("few", "most")
     assert [r["seen"] for r in novice.values()] == [6055], "the record that it went on from counts"
     # The other way round: what a beginner reports is no reason to forget.
-    filters._learned.clear()
+    filters.remembered.clear()
     entry.add([json.dumps(first.record())])
     assert entry.control.learned("")["seen"] == 6055
     _, still = worker(expert, 50)
@@ -238,7 +238,7 @@ def test_filters_of_a_join_learn_from_other_workers_too(tmp_path):
     shape = Shape(query, prefiltered=True, leave=True)
 
     def worker(rows):
-        pack._learned.clear()
+        pack.remembered.clear()
         kinds = np.arange(rows) % 50
         columns = {"ts": pa.array(np.arange(rows), pa.timestamp("us")), "kind": kinds}
         whole = pa.record_batch({c: columns[c] for c in shape.read(0)})

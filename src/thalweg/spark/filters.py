@@ -38,7 +38,7 @@ from thalweg.spark.values import reader
 STATS = "__thalweg"
 Batches = Iterator[pa.RecordBatch]
 
-_learned: dict[str, dict[str, Any]] = {}
+remembered: dict[str, dict[str, Any]] = {}
 """What this worker's last tasks learned, by query. Only a prior: it changes cost, never results."""
 
 
@@ -81,7 +81,7 @@ class FilterTask:
         watch.lap("source")
         if sample is not None:
             if not cell.frozen:
-                _learned[self.key] = cell.learned()
+                remembered[self.key] = cell.learned()
             yield _with_stats(self._judged(sample), json.dumps(self._report(cell, watch).record()))
 
     def _judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -101,7 +101,9 @@ class FilterTask:
         prices = machine.prices()
         seed = self.seed * 1009 + partition()
         begun = begin(
-            lambda: optimize.make(self.policy, self.pipeline, seed, prices), _learned.get(self.key), control.learned("")
+            lambda: optimize.make(self.policy, self.pipeline, seed, prices),
+            remembered.get(self.key),
+            control.learned(""),
         )
         events = [*begun.events, *ignored(problem, self.policy)]
         chunks = Chunks(prices=prices)

@@ -41,7 +41,7 @@ NOW = "__now"
 """The column with the clock of the batch: Spark writes it down with the offsets, so a replayed batch has it again."""
 Batches = Iterator[pa.RecordBatch]
 
-_learned: dict[str, dict[str, Any]] = {}
+remembered: dict[str, dict[str, Any]] = {}
 """What this worker's filters knew when their last task ended; only a prior."""
 
 
@@ -103,7 +103,7 @@ class PackTask:
             return
         for m in members:
             if m.sieve is not None and not m.sieve.frozen:
-                _learned[self._key(m.name)] = m.sieve.learned()
+                remembered[self._key(m.name)] = m.sieve.learned()
         newest = NOTHING if gate is None else gate.newest
         if self.on_error == "quarantine":
             bad = [f for m in members if m.sieve is not None for _, f in m.sieve.bad]
@@ -134,7 +134,7 @@ class PackTask:
             frozen, problem = pinned(orders.filters[name], pipeline)
         begun = begin(
             lambda: optimize.make(self.policy, pipeline, self.seed, machine.prices()),
-            _learned.get(self._key(name)), control.learned(name),
+            remembered.get(self._key(name)), control.learned(name),
         )  # fmt: skip
         events = [*begun.events, *ignored(problem, self.policy)]
         faults = Faults.of(self.on_error)
