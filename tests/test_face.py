@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -23,6 +24,15 @@ def test_completion_shows_the_public_names_and_nothing_else():
     assert tw.__all__ == sorted(tw.__all__)
     for name in tw.__all__:
         assert getattr(tw, name) is getattr(tw, name)
+
+
+@pytest.mark.parametrize("name", tw.__all__)
+def test_the_reference_shows_every_public_name_and_an_example(name):
+    page = (ROOT / "docs" / "reference.md").read_text()
+    examples = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))
+    assert re.search(rf"\btw\.{name}\b", examples)
+    shown = re.findall(r"^::: (\S+)", page, re.M) + re.findall(r"members: \[(.*)\]", page)
+    assert name in re.findall(r"\w+", " ".join(shown))
 
 
 @pytest.mark.parametrize("name", tw.__all__)

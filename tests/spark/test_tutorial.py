@@ -30,7 +30,7 @@ def test_the_tutorial_runs(spark):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", ["filters.md", "joins.md", "engine.md"])
+@pytest.mark.parametrize("page", ["filters.md", "joins.md", "engine.md", "reference.md"])
 def test_core_pages_run(spark, page):
     assert run_blocks(DOCS / page) >= 2
 
