@@ -63,6 +63,23 @@ class Trial:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A logical filter that partial results met in drop probing (thesis 5.2): a stem, or the path to it."""
+
+    operator: int
+    """The stem at the end of the path."""
+    rows: int
+    """Partial results that came to it on their way."""
+    survivors: int
+    """How many of them had a match."""
+    work: float
+    """Buckets looked up and candidates examined for them."""
+    extra: int = 0
+    """Further partial results, already dropped, that were tried only to profile."""
+    extra_work: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Journey:
     """A ruster and what it met. `passed[row, operator]` is PASSED, DROPPED or UNTRIED; None unless asked for.
@@ -89,6 +106,10 @@ class Journey:
     """By route, operator and what is counted (`ROWS_IN`, ...). Always there if the ruster has several routes."""
     begun: NDArray[np.int64] | None = None
     """Rows of each route, without those recalled. Always there if the ruster has several routes."""
+    probes: tuple[Probe, ...] = ()
+    """Two phases: what drop probing took. The work of `visits` includes that of rows on their way."""
+    probed: NDArray[np.int8] | None = None
+    """Two phases, profiled: for each partial result that was probed, as `passed`; UNTRIED for operators met before."""
 
     def by_route(self) -> Iterator[tuple[Route, str, int, tuple[Visit, ...]]]:
         """Each route with its class, its rows and its visits; seconds are shared out by work."""

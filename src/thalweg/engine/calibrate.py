@@ -74,9 +74,9 @@ class _Probing:
         self.partial[:, EXPIRY] = FOREVER
         self.partial[:, KEYS] = -1 - random.integers(0, 1 << 62, len(self.partial))
         width, runs = self.partial.shape[1], len(self.view.runs)
-        steps = np.array([[*self.view.where, 0, runs, 0, 1, 0, 0, width - 1]])
+        steps = np.array([[*self.view.where, 0, runs, 0, 1, 0, 0, width - 1, -1, 0]])
         pairs, adds = np.array([[KEYS, KEYS]]), np.empty((0, 2), np.int64)
-        self.tables = kernels.Tables(steps, self.view.runs, pairs, adds)
+        self.tables = kernels.Tables(steps, self.view.runs, pairs, adds, kernels.NONE_HELD)
         self.out, self.blocks = np.empty((1, width), np.int64), np.empty((1, kernels.AHEAD, width), np.int64)
         self.candidates = np.empty((1, kernels.AHEAD, runs), np.int64)
         self.living = np.empty((1, kernels.AHEAD), np.int64)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.contract import learned
-from thalweg.contract.visits import Journey, Trial, Visit, Visits
+from thalweg.contract.visits import Journey, Probe, Trial, Visit, Visits
 from thalweg.engine.adopt import adopt, adoptable, stored
 from thalweg.engine.dispatch import Dispatch
 from thalweg.engine.identity import Comparison, compare, identity
@@ -218,30 +218,33 @@ def _write_ruster(r: Ruster) -> list[Any]:
     also = sorted(r.also) if isinstance(r.also, frozenset) else r.also
     routes = [list(route) for route in r.routes]
     told = [r.trace, r.limit, r.turn]
-    return [_write_array(r.rows), r.purpose, also, told, routes, list(r.labels), _write_array(r.ids)]
+    return [_write_array(r.rows), r.purpose, also, told, routes, list(r.labels), _write_array(r.ids), r.phases]
 
 
 def _read_ruster(record: list[Any]) -> Ruster:
-    rows, purpose, also, told, routes, labels, ids = record
+    rows, purpose, also, told, routes, labels, ids, *phases = record
     tried: Any = also if isinstance(also, str) else frozenset(also)
     ways = tuple(Route(tuple(route)) for route in routes)
-    rest = [*told, ways, tuple(labels), _read_array(ids, np.int32)]
+    rest = [*told, ways, tuple(labels), _read_array(ids, np.int32), *phases]
     return Ruster(_read_array(rows, np.int64), ways[0], purpose, tried, labels[0], *rest)
 
 
 def _write_journey(j: Journey) -> list[Any]:
     trials = [[sorted(t.visited), *astuple(t)[1:]] for t in j.trials]
     arrays = [_write_array(a) for a in (j.passed, j.matches, j.dropped, j.counts, j.begun)]
-    return [_write_ruster(j.ruster), j.rows, [astuple(v) for v in j.visits], trials, j.recalled, j.entries, arrays]
+    told = [j.rows, [astuple(v) for v in j.visits], trials, j.recalled, j.entries, arrays]
+    return [_write_ruster(j.ruster), *told, [astuple(p) for p in j.probes], _write_array(j.probed)]
 
 
 def _read_journey(record: list[Any]) -> Journey:
-    ruster, rows, visits, trials, recalled, entries, arrays = record
+    ruster, rows, visits, trials, recalled, entries, arrays, *probing = record
     kinds = (np.int8, np.int64, np.int16, np.int64, np.int64)
     passed, matches, *rest = (_read_array(a, kind) for a, kind in zip(arrays, kinds, strict=True))
     met = tuple(Trial(frozenset(seen), *t) for seen, *t in trials)
     told = tuple(Visit(*v) for v in visits)
-    return Journey(_read_ruster(ruster), rows, told, passed, matches, met, recalled, entries, *rest)
+    probes, probed = probing or ((), None)
+    ahead, bits = tuple(Probe(*p) for p in probes), _read_array(probed, np.int8)
+    return Journey(_read_ruster(ruster), rows, told, passed, matches, met, recalled, entries, *rest, ahead, bits)
 
 
 def _write_array(array: NDArray[Any] | None) -> list[Any] | None:

@@ -73,6 +73,8 @@ class Counts:
                     self.hashes += v.hashes
             for t in journey.trials:
                 self.extra_work += t.work
+            for p in journey.probes:
+                self.extra_work += p.extra_work
 
 
 @dataclass

@@ -79,13 +79,23 @@ class Fabric:
         assert self._trials is not None
         guests = [operator for guest in self.guests if (operator := guest(self, layer, depth)) is not None]
         yield from guests
+        if layer.probed is not None:
+            from thalweg.execute.operators.probing import Probing
+
+            yield Probing(self.stems, layer.probed, self.meter)
         if self._lookups is not None and layer.shadows:
             yield Watching(self._lookups, layer)
         if self._lookups is not None and layer.cached:
             yield Looking(self._lookups, layer, depth)
         if len(layer.going):
             yield Joining(
-                self.stems, layer, depth, self.number, self._trials, self.meter, recalls=not depth and not guests
+                self.stems,
+                layer,
+                depth,
+                self.number,
+                self._trials,
+                self.meter,
+                recalls=not depth and not guests and layer.probed is None,
             )
         if self._lookups is not None and layer.taps:
             yield Telling(self._lookups, layer)
@@ -159,7 +169,7 @@ class Fabric:
         trip = Trip.begin(arrival, ruster, table, pending, len(self.pipeline))
         if ruster.purpose == "profile":
             trip.passed = np.full((count, len(self.pipeline)), UNTRIED, np.int8)
-            if self.stems is not None:
+            if self.stems is not None and ruster.phases == 1:
                 numbers = arrival.numbers(rows.at, self._column)
                 trip.numbers = np.arange(count) if numbers is None else numbers
                 trip.matches = np.full(trip.passed.shape, -1, np.int64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 _NONE = np.empty((0, 2), np.int64)
+Kind = Literal["", "single", "two phases"]
+"""How rows travel: as they go best, one stem at a time to be profiled, or probed before they are joined."""
 MOST_KNOWN = 1024
 """Prepared routes, and combinations of routes, to keep."""
 
@@ -73,6 +75,12 @@ class Segment:
     """The caches that hear what comes out of it."""
     shadows: tuple[Shadow, ...] = ()
     """Caches that are only watched, to which its rows would come first."""
+    probes: tuple[Layer, ...] = ()
+    """Drop probing before its rows join: for each stem from here on, the path to it."""
+    held: tuple[int, ...] = ()
+    """For each of its stems, the column that drop probing left behind for it; -1: none. Empty: none for any."""
+    carrier: int = 0
+    """The column of a partial result that says which line drop probing left behind for it."""
 
 
 @dataclass(eq=False)
@@ -101,6 +109,8 @@ class Layer:
         """Routes whose stems a cache replaces."""
         self.shadows = [(r, s.shadows) for r, s in enumerate(self.segments) if s is not None and s.shadows]
         self.taps = [(r, s.taps) for r, s in enumerate(self.segments) if s is not None and s.taps]
+        self.probed = next((s for s in self.segments if s is not None and s.probes), None)
+        """What is drop-probed before it joins: such rows take one route."""
         legs = [(r, s) for r, s in enumerate(self.segments) if s is not None and s.cache is None]
         steps = [(r, op, step) for r, s in legs for op, step in zip(s.operators, s.leg.steps, strict=True)]
         self.routes = np.array([r for r, _, _ in steps], np.int64)
@@ -116,7 +126,11 @@ class Layer:
         ends, pair, add = [], 0, 0
         for _, s in legs:
             shift = np.array([pair, pair, add, add], np.int64)
-            ends += [(*(np.array(e) + shift), step.number) for e, step in zip(s.leg.ends, s.leg.steps, strict=True)]
+            held = s.held or (-1,) * len(s.leg.steps)
+            ends += [
+                (*(np.array(e) + shift), step.number, column, s.carrier)
+                for e, step, column in zip(s.leg.ends, s.leg.steps, held, strict=True)
+            ]
             pair, add = pair + len(s.leg.pairs), add + len(s.leg.adds)
         self.lines = np.array(ends, np.int64)
         self.longest = max(lengths)
@@ -187,24 +201,25 @@ class RouteTables:
         self.number = number
         self.first = sum(op.kind == "filter" for op in pipeline.operators) if shape is not None else len(pipeline)
         """The first stem: filters come first in a pipeline."""
-        self._parts: dict[tuple[Route, bool], tuple[tuple[int, ...], tuple[Segment, ...]]] = {}
-        self._known: dict[tuple[tuple[Route, ...], bool], RouteTable] = {}
+        self._parts: dict[tuple[Route, Kind], tuple[tuple[int, ...], tuple[Segment, ...]]] = {}
+        self._known: dict[tuple[tuple[Route, ...], Kind], RouteTable] = {}
         self._latest: tuple[tuple[Route, ...], RouteTable] | None = None
 
     def of(self, ruster: Ruster) -> RouteTable:
         """The routes of a ruster."""
-        routes, single = ruster.routes, ruster.purpose == "profile"
+        routes: tuple[Route, ...] = ruster.routes
+        kind: Kind = "two phases" if ruster.phases > 1 else "single" if ruster.purpose == "profile" else ""
         if self.caches is not None and self._version != self.caches.version:
             self._version = self.caches.version
             self._parts, self._known, self._latest = {}, {}, None
         if self._latest is not None and self._latest[0] is routes:
             return self._latest[1]
-        table = self._known.get((routes, single))
+        table = self._known.get((routes, kind))
         if table is None:
-            table = self._make([self._part(route, single) for route in routes], routes)
+            table = self._make([self._part(route, kind) for route in routes], routes)
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[routes, single] = table
+            self._known[routes, kind] = table
         if len(routes) > 1:
             self._latest = routes, table
         return table
@@ -225,8 +240,8 @@ class RouteTables:
         found = [(c, np.array([all(c not in s.taps for s in segments) for _, segments in parts])) for c in watching]
         return tuple((cache, lost) for cache, lost in found if lost.any())
 
-    def _part(self, route: Route, single: bool) -> tuple[tuple[int, ...], tuple[Segment, ...]]:
-        part = self._parts.get((route, single))
+    def _part(self, route: Route, kind: Kind) -> tuple[tuple[int, ...], tuple[Segment, ...]]:
+        part = self._parts.get((route, kind))
         if part is None:
             if not self.pipeline.allows(route):
                 raise DefinitionError(
@@ -236,12 +251,17 @@ class RouteTables:
                 )
             if len(self._parts) >= MOST_KNOWN:
                 self._parts.clear()
-            part = self._parts[route, single] = self._cut(route.operators, single)
+            part = self._parts[route, kind] = self._cut(route.operators, kind)
         return part
 
-    def _cut(self, route: tuple[int, ...], single: bool) -> tuple[tuple[int, ...], tuple[Segment, ...]]:
+    def _cut(self, route: tuple[int, ...], kind: Kind) -> tuple[tuple[int, ...], tuple[Segment, ...]]:
         """The filters ahead, and the segments."""
-        at = self._filters(route, 0)
+        if kind == "two phases":
+            from thalweg.execute.twophases import cut
+
+            assert self.shape is not None
+            return cut(self.pipeline, self.shape, self.number, route)
+        at, single = self._filters(route, 0), kind == "single"
         ahead, segments, bound = route[:at], list[Segment](), frozenset([self.number])
         while at < len(route):
             assert self.shape is not None

@@ -7,8 +7,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.contract.visits import BUCKETS, COUNTED, HASHES, ROWS_IN, ROWS_OUT, SURVIVORS, WORK, Journey, Trial, Visit
+from thalweg.contract.visits import (
+    BUCKETS,
+    COUNTED,
+    HASHES,
+    ROWS_IN,
+    ROWS_OUT,
+    SURVIVORS,
+    WORK,
+    Journey,
+    Probe,
+    Trial,
+    Visit,
+)
 from thalweg.execute.arrival import Arrival
+from thalweg.execute.kernels.join import NONE_HELD
 from thalweg.execute.routetable import RouteTable
 from thalweg.plan import Ruster
 
@@ -40,6 +53,11 @@ class Trip:
     trials: list[Trial] = field(default_factory=list)
     entries: float = 0.0
     """Rows indexed for the trials."""
+    probes: list[Probe] = field(default_factory=list)
+    """Two phases: what drop probing met, chunk by chunk."""
+    probed: list[NDArray[np.int8]] = field(default_factory=list)
+    held: Ints = field(default_factory=lambda: NONE_HELD)
+    """Where drop probing found the first matches of the lines that go on now."""
     rest: Ints | None = None
     """Recalled rows of each route, if any."""
     judging: dict[int, float] = field(default_factory=dict)
@@ -75,5 +93,18 @@ class Trip:
             begun = begun - self.rest
         return Journey(
             ruster, int(begun.sum()), tuple(visits), self.passed, self.matches, tuple(self.trials), self.rest is not None,
-            self.entries, self.dropped, counts, begun,
+            self.entries, self.dropped, counts, begun, tuple(_together(self.probes)),
+            np.concatenate(self.probed) if self.probed else None,
         )  # fmt: skip
+
+
+def _together(probes: list[Probe]) -> list[Probe]:
+    """One record for each logical filter, in the order in which they were met."""
+    found: dict[int, Probe] = {}
+    for p in probes:
+        b = found.get(p.operator, Probe(p.operator, 0, 0, 0.0))
+        found[p.operator] = Probe(
+            p.operator, b.rows + p.rows, b.survivors + p.survivors, b.work + p.work, b.extra + p.extra,
+            b.extra_work + p.extra_work,
+        )  # fmt: skip
+    return list(found.values())

@@ -51,14 +51,18 @@ class Ruster:
     """The class of each route."""
     ids: NDArray[np.int32] | None = None
     """Per row, an index into `routes`; None: all rows take the first."""
+    phases: int = 1
+    """Joins: with 2, partial results are probed before they are joined, from where there is a choice of stems: they go
+    on if each stem, or the path to it, has a match at all (thesis 5.2). The answer is the same."""
 
     def __post_init__(self) -> None:
         if self.ids is None:
             object.__setattr__(self, "routes", (self.route,))
             object.__setattr__(self, "labels", (self.label,))
-        elif self.purpose == "profile":
+        elif self.purpose == "profile" or self.phases > 1:
+            what = "profiled" if self.purpose == "profile" else "probed before they are joined"
             raise DefinitionError(
-                "rows of several routes can't be profiled together", hint="send one profiled ruster for each route"
+                f"rows of several routes can't be {what} together", hint="send one such ruster for each route"
             )
 
     @classmethod

@@ -56,7 +56,11 @@ ADDS: Final = 10
 ADDS_END: Final = 11
 NUMBER: Final = 12
 """The column of a partial result that takes the row number."""
-STEP: Final = 13
+HELD: Final = 13
+"""Where drop probing was here before: the column of `held` with the run of the first match; -1 where it was not."""
+CARRIER: Final = 14
+"""The column of a partial result that says which line of `held` is its own."""
+STEP: Final = 15
 """Length of the line."""
 
 # Progress at each step (`stack`): a join stops when its buffer is full and resumes from here.
@@ -110,6 +114,9 @@ class Tables(NamedTuple):
     """Shared keys: column of the partial result, column of the cells."""
     adds: Ints
     """Keys that become known: column of the cells, column of the partial result."""
+    held: Ints
+    """What drop probing found: for each partial result, and each step that it probed, the run of the first match and
+    the candidate there, BEGIN if that is not known."""
 
 
 class Room(NamedTuple):
@@ -124,11 +131,14 @@ class Room(NamedTuple):
     """Progress of the step."""
 
 
-TABLES = types.NamedUniTuple(MATRIX, 4, Tables)  # type: ignore[no-untyped-call]
+TABLES = types.NamedUniTuple(MATRIX, 5, Tables)  # type: ignore[no-untyped-call]
 ROOM = types.NamedTuple((CUBE, CUBE, MATRIX, MATRIX), Room)  # type: ignore[no-untyped-call]
 
 
-@njit(int64(MATRIX, int64, MATRIX, int64, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR), cache=True, nogil=True)
+NONE_HELD = np.empty((0, 0), np.int64)
+
+
+@njit(int64(MATRIX, int64, MATRIX, int64, MATRIX, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR), cache=True, nogil=True)
 def look_ahead(
     block: Ints,
     count: int,
@@ -136,20 +146,36 @@ def look_ahead(
     step: int,
     runs: Ints,
     pairs: Ints,
+    held: Ints,
     candidates: Ints,
     living: Ints,
     tally: Ints,
 ) -> int:
     """The first candidate of each row of a block in each run. Returns how many rows have any; `living` lists them.
 
-    Looks up all rows and prefetches their candidates, so memory accesses overlap.
+    Looks up all rows and prefetches their candidates, so memory accesses overlap. What drop probing looked up is not
+    looked up again: nothing matched before the candidate that it held.
     """
     pair, pair_end, first_run = steps[step, PAIRS], steps[step, PAIRS_END], steps[step, RUNS]
     cells, size, links, runs_end = steps[step, CELLS], 8 * steps[step, WIDTH], steps[step, LINKS], steps[step, RUNS_END]
-    looked, wilds, hashes = 0, 0, 0
+    looked, wilds, hashes, known, carrier = 0, 0, 0, steps[step, HELD], steps[step, CARRIER]
     for s in range(first_run, runs_end):
         head, mask, since, until = runs[s, HEAD], runs[s, MASK], runs[s, FIRST_TIME], runs[s, LAST_EXPIRY]
-        if runs[s, KIND] != HASH:
+        if known >= 0:
+            wilds |= runs[s, WILD]
+            for j in range(count):
+                line = block[j, carrier]
+                first, candidate = held[line, known], -1
+                if s - first_run == first:
+                    candidate = held[line, known + 1]
+                if s - first_run > first or candidate == BEGIN:
+                    bucket = bucket_of(block, j, pairs, pair, pair_end, runs, s)
+                    candidate = load32(links + 4 * (head + bucket))
+                    if until >= block[j, NEWEST] and since <= block[j, EXPIRY]:
+                        looked += 1
+                        hashes += runs[s, HASHED]
+                candidates[j, s - first_run] = candidate
+        elif runs[s, KIND] != HASH:
             wilds |= runs[s, WILD]
             for j in range(count):
                 bucket = bucket_of(block, j, pairs, pair, pair_end, runs, s)
@@ -167,14 +193,15 @@ def look_ahead(
             for j in range(count):
                 bucket = hash_bucket(block, j, pairs, pair, pair_end, mask)
                 candidates[j, s - first_run] = load32(links + 4 * (head + bucket))
-        hashes += runs[s, HASHED]
+        if known < 0:
+            hashes += runs[s, HASHED] * count
         for j in range(count):
             inside = until >= block[j, NEWEST] and since <= block[j, EXPIRY]
-            looked += inside
+            looked += inside and known < 0
             candidates[j, s - first_run] = candidates[j, s - first_run] if inside else -1
     tally[WORK] += looked
     tally[BUCKETS] += looked
-    tally[HASHES] += hashes * count
+    tally[HASHES] += hashes
     tally[ROWS_IN] += count
     alive = 0
     for j in range(count):
@@ -202,7 +229,7 @@ def join(
     `cursor[AT_STEP]` is -1. If `trust` is not 0, rows are recalled: after that many units of work, and now and then
     later, no further rows are begun if those since the last look took more than `limit` each.
     """
-    steps, runs, pairs, adds = tables
+    steps, runs, pairs, adds, held = tables
     blocks, candidates, living, stack = room
     written, most, width, rows, last = 0, out.shape[0], out.shape[1], partial.shape[0], steps.shape[0] - 1
     blocks_at, out_at, size_of_row = np.int64(blocks.ctypes.data), np.int64(out.ctypes.data), 8 * width
@@ -242,7 +269,7 @@ def join(
         block = blocks[step]
         if stack[step, AT_CANDIDATE] == FRESH:
             stack[step, COUNT] = look_ahead(
-                block, stack[step, COUNT], steps, step, runs, pairs, candidates[step], living[step], tallies[step]
+                block, stack[step, COUNT], steps, step, runs, pairs, held, candidates[step], living[step], tallies[step]
             )
             stack[step, AT_CANDIDATE], stack[step, AT_RUN], stack[step, AT_WILD], stack[step, MATCHED] = BEGIN, 0, 0, 0
             if not stack[step, COUNT]:

@@ -129,7 +129,7 @@ def drive(
     number of routes; until then `out` was full. With `lines`, what comes out are results: their columns go to a sheet of
     `most` rows, from `place[AT_RESULT]` on, and `out` only holds those on their way there.
     """
-    steps, runs, pairs, adds = tables
+    steps, runs, pairs, adds, held = tables
     place, bounds, cursors, tallies = progress
     routes, room, written, sheet = ends.shape[0] - 1, out.shape[0], 0, lines.shape[0] > 0
     route = place[AT_ROUTE]
@@ -144,7 +144,7 @@ def drive(
                 buffers.stack[:, :] = 0
                 place[UNDER_WAY] = 1
             found = join(
-                partial[ends[route] : ends[route + 1]], Tables(steps[first:last], runs, pairs, adds), buffers,
+                partial[ends[route] : ends[route + 1]], Tables(steps[first:last], runs, pairs, adds, held), buffers,
                 out[written:until], cursors[route], tallies[first:last], trust, limit,
             )  # fmt: skip
             if sheet:

@@ -83,7 +83,7 @@ class Joining:
     def _begin(self, trip: Trip, rows: RowSet) -> Passage:
         assert rows.ends is not None
         limit = trip.ruster.limit if self.recalls else None
-        return Passage(self.stems, self.depth, self.layer, trip.arrival, rows.lines, rows.ends, limit)
+        return Passage(self.stems, self.depth, self.layer, trip.arrival, rows.lines, rows.ends, limit, trip.held)
 
     def _charge(self, trip: Trip, rows: RowSet, passage: Passage, seconds: float) -> None:
         layer = self.layer

@@ -116,15 +116,17 @@ class Passage:
     """Partial results on their way through one layer. Rows `ends[r]` to `ends[r + 1]` take route r."""
 
     __slots__ = (
-        "_ends", "_held", "_layer", "_limit", "_lines", "_partial", "_place", "_room", "_runs", "_trust", "bounds",
+        "_ends", "_kept", "_layer", "_left", "_limit", "_lines", "_partial", "_place", "_room", "_runs", "_trust", "bounds",
         "cursors", "tallies",
     )  # fmt: skip
 
     def __init__(
-        self, stems: Stems, depth: int, layer: Layer, arrival: Arrival, partial: Ints, ends: Ints, limit: float | None
-    ) -> None:
-        self._layer, self._partial, self._ends = layer, partial, ends
-        self._held, self._lines, self._runs, most = stems.tables(layer, arrival)
+        self, stems: Stems, depth: int, layer: Layer, arrival: Arrival, partial: Ints, ends: Ints, limit: float | None,
+        left: Ints = kernels.NONE_HELD,
+    ) -> None:  # fmt: skip
+        """`left` is what drop probing left behind for these rows."""
+        self._layer, self._partial, self._ends, self._left = layer, partial, ends, left
+        self._kept, self._lines, self._runs, most = stems.tables(layer, arrival)
         self._room = stems.room(depth)
         self._room.fit(layer.longest, most)
         self._trust, self._limit = (0, 0.0) if limit is None else (TRUST, limit)
@@ -150,7 +152,7 @@ class Passage:
 
     def _drive(self, out: Ints, lines: Ints, most: int) -> int:
         room, layer = self._room, self._layer
-        tables = kernels.Tables(self._lines, self._runs, layer.pairs, layer.adds)
+        tables = kernels.Tables(self._lines, self._runs, layer.pairs, layer.adds, self._left)
         buffers = kernels.Room(room.blocks, room.candidates, room.living, room.stack)
         progress = routes.Progress(self._place, self.bounds, self.cursors, self.tallies)
         return routes.drive(
