@@ -12,8 +12,7 @@ Decisions where the thesis is silent:
 - The cost of a logical filter is that of its probes to the first match, in units of work times this machine's price.
 - A ledger says how much may go into profiling, as elsewhere. `regret=None` samples at the thesis' fixed rate.
 
-The thesis does not weigh two phases against one, and neither does this policy: where most rows have matches everywhere,
-or stems are ranked by fan-out, `agreedy` is the better choice, as the figures in docs/lab/chapter5.md show.
+Neither the thesis nor this policy weighs two phases against one.
 """
 
 from __future__ import annotations
