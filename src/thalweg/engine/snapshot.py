@@ -239,12 +239,14 @@ def _write_journey(j: Journey) -> list[Any]:
 def _read_journey(record: list[Any]) -> Journey:
     ruster, rows, visits, trials, recalled, entries, arrays, *probing = record
     kinds = (np.int8, np.int64, np.int16, np.int64, np.int64)
-    passed, matches, *rest = (_read_array(a, kind) for a, kind in zip(arrays, kinds, strict=True))
+    passed, matches, dropped, counts, begun = (_read_array(a, kind) for a, kind in zip(arrays, kinds, strict=True))
     met = tuple(Trial(frozenset(seen), *t) for seen, *t in trials)
     told = tuple(Visit(*v) for v in visits)
     probes, probed = probing or ((), None)
     ahead, bits = tuple(Probe(*p) for p in probes), _read_array(probed, np.int8)
-    return Journey(_read_ruster(ruster), rows, told, passed, matches, met, recalled, entries, *rest, ahead, bits)
+    return Journey(
+        _read_ruster(ruster), rows, told, passed, matches, met, recalled, entries, dropped, counts, begun, ahead, bits
+    )
 
 
 def _write_array(array: NDArray[Any] | None) -> list[Any] | None:
