@@ -18,7 +18,7 @@ from thalweg.language.bind import bind
 from thalweg.language.query import Source
 
 POLICIES = ("written", "agreedy", "twophase")
-KEYS, ROWS, BATCHES, ROUNDS = 10_000, 4_000, 12, 5
+KEYS, ROWS, BATCHES, ROUNDS = 10_000, 4_000, 6, 3
 COLUMNS = ("a", "b", "c", "d")
 TEXT = "SELECT s.ts AS ts FROM s [NOW], ta, tb, tc, td WHERE s.a = ta.p AND s.b = tb.p AND s.c = tc.p AND s.d = td.p"
 STREAM = Source(pa.schema([("ts", pa.int64()), *((c, pa.int64()) for c in COLUMNS)]), "ts", "ms")

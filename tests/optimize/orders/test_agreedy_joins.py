@@ -172,6 +172,18 @@ def test_a_cycle_is_closed_where_that_is_selective() -> None:
     assert work((0, 2, 1), truth) == min(work(o, truth) for o in allowed(pipeline))
 
 
+def test_the_way_to_a_stem_on_a_cycle_is_the_best_one() -> None:
+    """s2 drops nearly all and hangs on s0 and s1. Through s0, which multiplies, its way costs thirteen times as much."""
+
+    def truth(visited: frozenset[int], op: int) -> tuple[float, float]:
+        fanout = {0: 20.0, 1: 1.0, 2: 0.01}[op]
+        return fanout, 1 + fanout
+
+    pipeline = stems(None, None, [0, 1])
+    assert taught(pipeline, truth).order == (1, 2, 0)
+    assert work((1, 2, 0), truth) == min(work(o, truth) for o in allowed(pipeline)) < work((0, 2, 1), truth) / 12
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_cyclic_graphs_get_allowed_orders_without_products(seed: int) -> None:
     random = np.random.default_rng(4000 + seed)

@@ -65,15 +65,21 @@ class Ranking:
         key = tuple(order)
         if key not in self._reaches:
             found: dict[int, tuple[int, ...]] = {op: (op,) for op in self.pipeline.eligible(order)}
-            frontier = [] if self.pipeline.free else list(found.values())
-            while frontier:
-                path = frontier.pop(0)
-                for op in self.pipeline.eligible([*order, *path]):
-                    if op not in found and self.pipeline.operators[op].kind == "stem":
-                        found[op] = (*path, op)
-                        frontier.append(found[op])
+            while ways := [] if self.pipeline.free else self._beyond(order, found):
+                best = ways[0] if len(ways) == 1 else min(ways, key=lambda way: self.reach(order, way).rank)
+                found[best[-1]] = best
             self._reaches[key] = [self.reach(order, path) for path in found.values()]
         return self._reaches[key]
+
+    def _beyond(self, order: Sequence[int], found: dict[int, tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Paths to stems that no path leads to yet, one step from those found. A stem on a cycle has several: the best of
+        them is its edge of the spanning tree (5.2.3), chosen afresh at every place."""
+        return [
+            (*path, op)
+            for path in found.values()
+            for op in self.pipeline.eligible([*order, *path])
+            if op not in found and self.pipeline.operators[op].kind == "stem"
+        ]
 
     def reach(self, order: Sequence[int], path: tuple[int, ...]) -> Reach:
         fanout, seconds, matched = 1.0, 0.0, 0.0
