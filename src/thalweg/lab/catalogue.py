@@ -10,6 +10,7 @@ from thalweg.lab.experiment import Experiment
 
 GROUPS = {
     "chapter4": "thalweg.lab.chapter4",
+    "chapter5": "thalweg.lab.chapter5",
     "amri": "thalweg.lab.amri",
     "cbr": "thalweg.lab.cbr",
     "mesh": "thalweg.lab.mesh",

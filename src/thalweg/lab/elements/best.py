@@ -1,8 +1,11 @@
-"""The best plan of each kind by exhaustive search: every plan runs on the same elements, and the least work wins."""
+"""The best plan of each kind by exhaustive search: every plan runs on the same elements, and the least work wins.
+
+The first `warm` elements fill the windows; their work does not count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations, permutations
 
 from thalweg.lab.elements.cache import compatible
@@ -15,14 +18,17 @@ Orders = dict[int, tuple[int, ...]]
 Plan = MJoin | Tree
 
 
-def run(plan: Plan, elements: Iterable[Element]) -> int:
+def run(plan: Plan, elements: Sequence[Element], warm: int = 0) -> int:
     """The work of a plan."""
-    for element in elements:
+    before = 0
+    for k, element in enumerate(elements):
+        if k == warm:
+            before = plan.work.total
         plan.take(element)
-    return plan.work.total
+    return plan.work.total - before
 
 
-def best_orders(join: Join, elements: Sequence[Element], *, deletions: bool) -> Orders:
+def best_orders(join: Join, elements: Sequence[Element], *, deletions: bool, warm: int = 0) -> Orders:
     """Without caches a pipeline does not depend on the others, so each gets its own best order."""
     least: dict[int, tuple[int, tuple[int, ...]]] = {}
     streams = range(len(join.names))
@@ -30,9 +36,12 @@ def best_orders(join: Join, elements: Sequence[Element], *, deletions: bool) -> 
     for k in range(max(map(len, allowed.values()))):
         orders = {i: own[min(k, len(own) - 1)] for i, own in allowed.items()}
         plan = MJoin(join, orders, deletions=deletions)
-        run(plan, elements)
+        run(plan, elements[:warm])
+        before = list(plan.spent)
+        run(plan, elements[warm:])
         for i in streams:
-            least[i] = min(least.get(i, (plan.spent[i], orders[i])), (plan.spent[i], orders[i]))
+            spent = plan.spent[i] - before[i], orders[i]
+            least[i] = min(least.get(i, spent), spent)
     return {i: order for i, (_, order) in least.items()}
 
 
@@ -42,16 +51,19 @@ def _orders(join: Join, i: int) -> list[tuple[int, ...]]:
     return [o for o in every if all(join.shared({i, *o[:k]}, [o[k]]) for k in range(len(o)))] or every
 
 
-def best_tree(join: Join, elements: Sequence[Element], *, deletions: bool, most: int = 2) -> Written:
+def best_tree(join: Join, elements: Sequence[Element], *, deletions: bool, warm: int = 0, most: int = 2) -> Written:
     """Of the trees whose nodes join up to `most` children."""
-    found = [(run(Tree(join, t, deletions=deletions), elements), k, t) for k, t in enumerate(sensible(join, most))]
+    found = [
+        (run(Tree(join, t, deletions=deletions), elements, warm), k, t) for k, t in enumerate(sensible(join, most))
+    ]
     return min(found, key=lambda f: f[:2])[2]
 
 
 def best_caches(
-    join: Join, orders: Orders, candidates: Sequence[Candidate], elements: Sequence[Element], *, deletions: bool
-) -> tuple[Candidate, ...]:
+    join: Join, orders: Orders, candidates: Sequence[Candidate], elements: Sequence[Element], *, deletions: bool,
+    warm: int = 0,
+) -> tuple[Candidate, ...]:  # fmt: skip
     """Of all sets of candidates that can be used together."""
     sets = [s for n in range(len(candidates) + 1) for s in combinations(candidates, n) if compatible(s, orders)]
-    found = [(run(MJoin(join, orders, s, deletions=deletions), elements), k) for k, s in enumerate(sets)]
+    found = [(run(MJoin(join, orders, s, deletions=deletions), elements, warm), k) for k, s in enumerate(sets)]
     return sets[min(found)[1]]

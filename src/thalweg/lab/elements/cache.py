@@ -3,7 +3,9 @@
 An exact cache holds, for a key, every combination of its streams X. A globally-consistent one, X ⋉ Y, may leave out those
 without a partner in Y, so it hears of changes where the pipelines of X and Y have joined both. What keeps it right:
 only rows that enter add to it; a row of X that leaves takes its combinations with it; if the rows that ask are part of Y,
-nothing found is not remembered, and a row of Y that leaves takes the entries of its key unless another row has that key.
+one of those that leaves takes the entries of its key, unless another row has that key. So an entry only lives while the rows
+that ask support it, and whatever is new for its key is heard of from the other streams of X and Y: that nothing was found may
+be remembered, too, and rows that ask have nothing to tell.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ class Cache:
         self.whole = candidate.whole
         self.asking = cached.within & before
         """Streams of Y whose rows ask."""
+        self._apart = len(before) == 1 or join.count == 1
+        """Whether a row of such a stream supports its key without the help of others."""
         self.entries: dict[Any, dict[Record, None]] = {}
         self.probes = self.misses = 0
         self._holding: dict[int, dict[tuple[Any, Record], None]] = {}
@@ -68,8 +72,7 @@ class Cache:
         found = [record]
         for probe in segment:
             found = [f for r in found for f in probe(r)]
-        if found or not self.asking:
-            self._create(u, [self.project((*f, None)) for f in found])
+        self._create(u, [self.project((*f, None)) for f in found])
         return found
 
     def _create(self, u: Any, combinations: Iterable[Record]) -> None:
@@ -108,6 +111,11 @@ class Cache:
         del self.entries[u]
         self.budget.take(-ENTRY)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        for u in list(self.entries):
+            self.drop(u)
+
     def changed(self, records: Iterable[Record], *, enters: bool) -> None:
         """Combinations of X and Y that a row made when it entered, or when it left."""
         for record in records:
@@ -137,9 +145,10 @@ class Cache:
         known = [c for c in self.keys if c in self.join.classes[stream]]
         if len(known) == len(self.keys):
             self.work.probes += 1
-            if self.key(record) in self.entries and self.key(record) not in window.index(self.keys):
+            u = self.key(record)
+            if u in self.entries and not (self._apart and u in window.index(self.keys)):
                 self.work.updates += 1
-                self.drop(self.key(record))
+                self.drop(u)
             return
         part = columns([self.keys.index(c) for c in known])
         for u in list(self.entries):

@@ -6,7 +6,7 @@ replaces; changes of what it holds are taken from the pipelines of its streams, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from thalweg.lab.elements.cache import Budget, Cache
 from thalweg.lab.elements.join import Element, Join, Record
@@ -30,25 +30,33 @@ class MJoin:
         """Work by stream."""
         self.caches: dict[tuple[Cached, int], Cache] = {}
         """By what they hold; globally-consistent ones also by who asks."""
-        count = len(join.names)
-        self._probes = [[Probe(join, {i, *order[:k]}, self.windows[order[k]]) for k in range(count - 1)]
+        self._probes = [[Probe(join, {i, *order[:k]}, self.windows[order[k]]) for k in range(len(order))]
                         for i, order in sorted(self.orders.items())]  # fmt: skip
-        self._asked: list[dict[int, tuple[Cache, int]]] = [{} for _ in range(count)]
+        self.place(caches)
+
+    def place(self, caches: Sequence[Candidate]) -> None:
+        """Use these from now on: those that were in use keep their entries, the others begin empty."""
+        count, before = len(self.join.names), self.caches
+        self.placed, self.caches = tuple(caches), {}
+        self.asked: list[dict[int, tuple[Cache, int]]] = [{} for _ in range(count)]
+        """By stream and place: the cache looked up there, and the last place that it replaces."""
         self._told: list[dict[int, list[Cache]]] = [{} for _ in range(count)]
         for c in caches:
-            self._place(c)
+            self._place(c, before)
+        for key in before.keys() - self.caches.keys():
+            before[key].clear()
 
-    def _place(self, c: Candidate) -> None:
+    def _place(self, c: Candidate, kept: Mapping[tuple[Cached, int], Cache]) -> None:
         i, cached = c.placed.input, c.placed.cached
         key = cached, i if cached.within else -1
         if key not in self.caches:
             before = frozenset([i, *self.orders[i][: c.first]])
-            cache = self.caches[key] = Cache(self.join, c, before, self.work, self.budget)
-            for stream in cache.whole:
+            cache = self.caches[key] = kept.get(key) or Cache(self.join, c, before, self.work, self.budget)
+            for stream in cache.whole - cache.asking:
                 self._told[stream].setdefault(len(cache.whole) - 1, []).append(cache)
             for stream in cache.asking:
                 self.windows[stream].index(cache.keys)
-        self._asked[i][c.first] = self.caches[key], c.last
+        self.asked[i][c.first] = self.caches[key], c.last
 
     def take(self, element: Element) -> list[Record]:
         """Results that begin with an element, or end with it."""
@@ -66,22 +74,24 @@ class MJoin:
         return found
 
     def _joined(self, stream: int, record: Record, *, enters: bool) -> list[Record]:
-        probes, asked, told = self._probes[stream], self._asked[stream], self._told[stream]
-        at: list[list[Record]] = [[] for _ in range(len(probes) + 1)]
+        told, last = self._told[stream], len(self.orders[stream])
+        at: list[list[Record]] = [[] for _ in range(last + 1)]
         at[0].append(record)
         for k, records in enumerate(at):
             if not records:
                 continue
             for cache in told.get(k, ()):
                 cache.changed(records, enters=enters)
-            if k == len(probes):
-                break
-            if k in asked:
-                cache, last = asked[k]
-                segment = probes[k : last + 1]
-                for r in records:
-                    at[last + 1] += cache.ask(r, segment)
-            else:
-                for r in records:
-                    at[k + 1] += probes[k](r)
+            if k < last:
+                to, found = self._step(stream, k, records)
+                at[to] += found
         return at[-1]
+
+    def _step(self, stream: int, k: int, records: list[Record]) -> tuple[int, list[Record]]:
+        """Records at a place, joined with what stands there: the place after it, and what they became."""
+        probes, asked = self._probes[stream], self.asked[stream]
+        if k in asked:
+            cache, last = asked[k]
+            segment = probes[k : last + 1]
+            return last + 1, [found for r in records for found in cache.ask(r, segment)]
+        return k + 1, [found for r in records for found in probes[k](r)]

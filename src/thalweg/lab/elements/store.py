@@ -54,7 +54,12 @@ class Store:
         """The index that finds records by their values of some classes; a record with a NULL there is in none."""
         key = tuple(classes)
         if key not in self._indexes:
-            self._indexes[key] = columns(key), {}
+            read: Any = columns(key)
+            index: Index = {}
+            self._indexes[key] = read, index
+            for record in self.records:
+                if all(record[c] is not None for c in key):
+                    index.setdefault(read(record), {})[record] = None
         return self._indexes[key][1]
 
     def insert(self, record: Record) -> None:
@@ -97,14 +102,22 @@ class Probe:
     def __init__(self, join: Join, bound: Iterable[int], store: Store) -> None:
         shared = sorted(join.shared(bound, store.streams))
         self.store, self.work = store, store.work
-        self.index, self.key = store.index(shared), columns(shared)
+        self.key = self.theirs = columns(shared)
         self.scans = not shared or (len(shared) == 1 and any((i, shared[0]) in join.scanned for i in store.streams))
+        self.index: Index = {} if self.scans else store.index(shared)
         self.merge = merging(join, store.streams)
 
     def __call__(self, record: Record) -> list[Record]:
-        found = self.index.get(self.key(record), ())
         self.work.probes += 1
-        self.work.touched += len(self.store.records) if self.scans else len(found)
+        found: Iterable[Record]
+        if self.scans:
+            key = self.key(record)
+            self.work.touched += len(self.store.records)
+            found = [o for o in self.store.records if self.theirs(o) == key] if key is not None else ()
+        else:
+            held = self.index.get(self.key(record), ())
+            self.work.touched += len(held)
+            found = held
         merge = self.merge
         return [merge(record + other) for other in found]
 
