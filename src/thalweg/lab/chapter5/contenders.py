@@ -7,12 +7,10 @@ invariant on M's orders, G the best with globally-consistent ones, of `QUOTA` ca
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from time import process_time
 
 from thalweg.lab.chapter5.streams import Streams
 from thalweg.lab.elements.best import Orders, Plan, best_caches, best_orders, best_tree
-from thalweg.lab.elements.cache import Cache
 from thalweg.lab.elements.mjoin import MJoin
 from thalweg.lab.elements.tree import Tree, named
 from thalweg.lab.estimate import Estimate
@@ -68,7 +66,7 @@ def measured(streams: Streams, plans: dict[str, Plan], here: Row) -> list[Row]:
     for name, plan in plans.items():
         for element in streams.elements[: streams.warm]:
             plan.take(element)
-        before, results = plan.work.total, 0
+        before, results, looked = plan.work.total, 0, _looked_up(plan)
         gc.collect()
         began = process_time()
         for element in streams.elements[streams.warm :]:
@@ -76,7 +74,7 @@ def measured(streams: Streams, plans: dict[str, Plan], here: Row) -> list[Row]:
         took = process_time() - began
         rows.append(
             here | {"policy": name, "work": (plan.work.total - before) / count, "microseconds": 1e6 * took / count,
-                    "results": results, "plan": described(plan)} | _met(plan)
+                    "results": results, "plan": described(plan)} | _met(plan, looked)
         )  # fmt: skip
     assert len({r["results"] for r in rows}) == 1, f"results differ: {rows}"
     base = next(r for r in rows if r["policy"] == M)
@@ -86,13 +84,19 @@ def measured(streams: Streams, plans: dict[str, Plan], here: Row) -> list[Row]:
     return rows
 
 
-def _met(plan: Plan) -> Row:
+def _looked_up(plan: Plan) -> tuple[int, int]:
+    """Probes of caches, and how many missed."""
+    caches = [] if isinstance(plan, Tree) else list(plan.caches.values())
+    return sum(c.probes for c in caches), sum(c.misses for c in caches)
+
+
+def _met(plan: Plan, before: tuple[int, int]) -> Row:
+    """What is kept, and how often caches answered since they had been asked so often."""
     if isinstance(plan, Tree):
         return {"bytes": plan.bytes}
-    caches: Sequence[Cache] = list(plan.caches.values())
-    probes = sum(c.probes for c in caches)
-    return {"bytes": plan.budget.most, "caches": len(caches), "uses": sum(map(len, plan.asked)),
-            "hits": sum(c.probes - c.misses for c in caches) / probes if probes else 0.0}  # fmt: skip
+    probes, misses = (now - then for now, then in zip(_looked_up(plan), before, strict=True))
+    return {"bytes": plan.budget.most, "caches": len(plan.caches), "uses": sum(map(len, plan.asked)),
+            "hits": 1 - misses / probes if probes else 0.0}  # fmt: skip
 
 
 def described(plan: Plan) -> str:
