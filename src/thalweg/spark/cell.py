@@ -15,7 +15,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ from thalweg.state.store import read_ipc, write_ipc
 FIRST = 0
 """The key of the first cell, under every cut: it tells what all cells would tell."""
 CHUNK = 1 << 16
-"""Approximate rows per result blob."""
+"""Approximate rows in a piece of results."""
 
 
 @dataclass
@@ -83,12 +83,26 @@ class Cell:
 
     def run(self, key: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
         """Blobs of results, then the report for the board, without a blob; or lines for the cells above."""
+        taken = self.take(key, rows)
+        if taken is None:
+            return
+        if self.task.onward is not None:
+            batches, passed = taken.results.batches, taken.passed
+            yield from self.task.onward.lines(key, batches, passed, taken.bad, taken.report())
+            return
+        for blob in (*taken.bad, *map(write_ipc, taken.results.tables())):
+            yield blob, None
+        taken.clock.lap("send")
+        yield None, taken.report()
+
+    def take(self, key: int, rows: Iterable[Row]) -> Taken | None:
+        """Take a batch, up to its state being written; None if the cell is no more."""
         clock = Stopwatch()
         arrived = sorted(rows, key=lambda r: (r.input, r.part))
         if arrived and arrived[0].input == GONE:
             for name in [k[0] for k, _ in self._parts.iterator()]:
                 self._parts.removeKey((name,))
-            return
+            return None
         clock.lap("receive")
         owner = (self.task.token, key)
         arrived, renewed = versions(arrived, self.task.tables)
@@ -115,31 +129,22 @@ class Cell:
         _warm[owner] = warm
         _forget()
         bad += set_aside(warm.engine)
-        onward = self.task.onward
-        if onward is None:
-            for blob in (*bad, *results.blobs()):
-                yield blob, None
-        clock.lap("send")
+        final = self.task.onward is None
         report = TaskReport(
             self.task.stage,
             batch_number(),
             key,
             of_engine(warm.engine),
             since_start=True,
-            results=results.count if onward is None else 0,
-            made=warm.engine.count if onward is None else 0,
+            results=results.count if final else 0,
+            made=warm.engine.count if final else 0,
             events=(*warm.engine.events(), *told),
-            timing=clock.timing(),
             loaded=loaded,
             written=written,
             state=sum(size for _, size in warm.written.values()),
             silent=tuple(warm.engine.silent()),
         )
-        told_text = json.dumps(report.record())
-        if onward is None:
-            yield None, told_text
-        else:
-            yield from onward.lines(key, results.batches, warm.engine.passed, bad, told_text)
+        return Taken(results, bad, warm.engine.passed, clock, report)
 
     def keep_table(self, row: Row) -> None:
         """Store a packed part of a table, before the first batch."""
@@ -239,7 +244,7 @@ class Cell:
 
 
 class Results:
-    """Collects results and packs them into blobs."""
+    """Collects results and hands them on in pieces."""
 
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -250,15 +255,32 @@ class Results:
             self.batches.append(batch)
             self.count += batch.num_rows
 
-    def blobs(self) -> Iterator[bytes]:
+    def tables(self) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
         for batch in self.batches:
             held.append(batch)
             if sum(b.num_rows for b in held) >= CHUNK:
-                yield write_ipc(pa.Table.from_batches(held))
+                yield pa.Table.from_batches(held)
                 held = []
         if held:
-            yield write_ipc(pa.Table.from_batches(held))
+            yield pa.Table.from_batches(held)
+
+
+@dataclass
+class Taken:
+    """What a batch of a cell leaves behind besides its state."""
+
+    results: Results
+    bad: list[bytes]
+    """Blobs of rows that were set aside."""
+    passed: int
+    """How far in time the cell has come."""
+    clock: Stopwatch
+    untimed: TaskReport
+
+    def report(self) -> str:
+        """For the board, with the time up to now."""
+        return json.dumps(replace(self.untimed, timing=self.clock.timing()).record())
 
 
 def count_on(engine: Engine, failed: int) -> None:
@@ -326,7 +348,7 @@ def batch_cell(task: CellTask) -> Any:
         if task.onward is not None:
             lines = task.onward.lines(arrived[0].key, results.batches, engine.passed, bad, told)
             return pa.Table.from_batches([packed_lines(list(lines))])
-        blobs = [*bad, *results.blobs(), None]
+        blobs = [*bad, *map(write_ipc, results.tables()), None]
         stats = [*[None] * (len(blobs) - 1), told]
         return pa.table({"blob": pa.array(blobs, pa.binary()), "stats": pa.array(stats, pa.string())})
 

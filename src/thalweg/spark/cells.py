@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, GroupedData
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from thalweg.engine.gate import NOTHING
 from thalweg.engine.placing import Division
@@ -35,6 +35,7 @@ from thalweg.spark.pack import Retired
 from thalweg.spark.packed import OUT_DDL, PACKED_DDL
 from thalweg.spark.processor import CellProcessor
 from thalweg.spark.run import Run
+from thalweg.spark.unpack import STATS
 
 
 @dataclass(frozen=True)
@@ -86,30 +87,37 @@ class Cells:
         if more is not None:
             packs = packs.unionByName(more(entry))
         packed = self.run.observed(packs, "pack", entry)
+        if self.run.on_error == "quarantine":
+            schema = StructType([*schema.fields, quarantine.FIELD])
         if above is not None:
             task = replace(task, onward=above.onward)
-        results = self.run.observed(self._through(packed, task), "cell", entry)
+        rows = self._through(packed, task, schema, entry)
         if above is not None:
             upper = self.run.cell_task(above.query, Shares((above.onward.cells,)), {}, {})
             upper = replace(upper, token=f"{upper.token}, above", control="")
-            results = self.run.observed(self._through(results, upper), "above", entry)
-        if self.run.on_error == "quarantine":
-            schema = StructType([*schema.fields, quarantine.FIELD])
-        return self.run.unpacked(results, arrow_schema(schema), schema, entry), task
+            rows = self._through(rows, upper, schema, entry)
+        return rows, task
 
-    def _through(self, packed: DataFrame, task: CellTask) -> DataFrame:
-        """Packed rows through their cells."""
+    def _through(self, packed: DataFrame, task: CellTask, schema: StructType, entry: Entry) -> DataFrame:
+        """Packed rows through their cells: rows of the answer, or packed rows for the cells above."""
         columns = OUT_DDL if task.onward is None else PACKED_DDL
         if self.files is not None:
             retain = int(self.run.spark.conf.get(RETAINED, "100") or 100)
-            run = filecell(FileCell(task, self.files, retain))
-            return packed.repartition(task.shares.cells, "key").mapInArrow(run, columns)
+            run = filecell(FileCell(task, self.files, retain, arrow_schema(schema)))
+            shuffled = packed.repartition(task.shares.cells, "key")
+            if task.onward is not None:
+                return self.run.observed(shuffled.mapInArrow(run, columns), task.stage, entry)
+            told = StructType([*schema.fields, StructField(STATS, StringType())])
+            return self.run.observed(shuffled.mapInArrow(run, told), task.stage, entry, STATS)
         grouped = packed.groupBy("key")
         if not self.run.streaming:
-            return grouped.applyInArrow(batch_cell(task), columns)
-        self.run.use_rocksdb()
-        tables = None if task.above else self._tables()
-        return grouped.transformWithState(CellProcessor(task), columns, "append", "none", tables)
+            results = grouped.applyInArrow(batch_cell(task), columns)
+        else:
+            self.run.use_rocksdb()
+            tables = None if task.above else self._tables()
+            results = grouped.transformWithState(CellProcessor(task), columns, "append", "none", tables)
+        results = self.run.observed(results, task.stage, entry)
+        return results if task.onward is not None else self.run.unpacked(results, arrow_schema(schema), schema, entry)
 
     def _moving(self, task: CellTask) -> tuple[CellTask, Retired | None]:
         """The task with the state of an old cut, if the checkpoint has one, and the cells that are no more."""

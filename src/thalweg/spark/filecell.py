@@ -1,15 +1,18 @@
 """Cells whose state lies in files: a plain task behind the shuffle, no stateful operator of Spark.
 
 The task reads the version that the batch before it left and writes its own (`state/versions.py`), under the query's id
-and the cell's key. Results leave as blobs, as from the stateful operator. Spark repeats a batch from the same offsets, and the
-batch before it left the same version: so a repeated task gives the same rows.
+and the cell's key. Results leave as rows of the answer: no second Python task unpacks them, as behind the stateful
+operator. Spark repeats a batch from the same offsets, and the batch before it left the same version: so a repeated task
+gives the same rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -17,9 +20,14 @@ from pyspark.sql import Row, SparkSession
 
 from thalweg.errors import DefinitionError
 from thalweg.spark.celltask import CellTask
-from thalweg.spark.packed import OUT, PACKED, packed_lines
+from thalweg.spark.packed import packed_lines
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number, query_id
+from thalweg.spark.unpack import fitted, told, with_stats
+from thalweg.state.store import read_ipc
+
+if TYPE_CHECKING:
+    from thalweg.spark.cell import Taken
 
 CONF = "spark.thalweg.state"
 """Names the folder of the state of all queries of a session."""
@@ -34,9 +42,11 @@ class FileCell:
     cell: CellTask
     folder: str
     retain: int
+    schema: pa.Schema
+    """The columns of the answer. Cells that send onward don't use it."""
 
     def run(self, batches: Batches) -> Batches:
-        """Blobs of results, then the report, of each cell."""
+        """Of each cell its results, then its report; or lines for the cells above."""
         from thalweg.spark.cell import Cell
         from thalweg.state.versions import Versions
 
@@ -52,8 +62,21 @@ class FileCell:
         for key, rows in sorted(arrived.items()):
             name = f"above-{key}" if self.cell.above else str(key)
             store = Versions(Path(self.folder) / query / name, batch, self.retain)
-            for line in Cell(self.cell, store, store.commit).run(key, rows):
-                yield packed_lines([line], OUT if self.cell.onward is None else PACKED)
+            cell = Cell(self.cell, store, store.commit)
+            if self.cell.onward is not None:
+                yield packed_lines(list(cell.run(key, rows)))
+            elif (taken := cell.take(key, rows)) is not None:
+                yield from self._rows(taken)
+
+    def _rows(self, taken: Taken) -> Batches:
+        aside = map(read_ipc, taken.bad)
+        for table in chain(aside, taken.results.tables()):
+            for part in fitted(table.combine_chunks(), self.schema):
+                whole = with_stats(part)
+                taken.clock.lap("unpack")
+                yield whole
+                taken.clock.lap("write")
+        yield told(self.schema, taken.report())
 
 
 def filecell(task: FileCell) -> Callable[[Batches], Batches]:

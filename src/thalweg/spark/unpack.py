@@ -40,11 +40,6 @@ def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
 
 def timed(schema: pa.Schema) -> Callable[[Batches], Batches]:
     """The same, with a column STATS that is empty but for one more row, whose other columns are."""
-    fields = pa.schema([*(f.with_nullable(True) for f in schema), pa.field(STATS, pa.string())])
-
-    def told(batch: pa.RecordBatch, text: str | None = None) -> pa.RecordBatch:
-        stats = pa.nulls(batch.num_rows, pa.string()) if text is None else pa.array([text], pa.string())
-        return pa.RecordBatch.from_arrays([*batch.columns, stats], schema=fields)
 
     def run(batches: Batches) -> Batches:
         watch: Stopwatch | None = None
@@ -54,22 +49,37 @@ def timed(schema: pa.Schema) -> Callable[[Batches], Batches]:
             watch.lap("wait")
             for content in batch.column("blob"):
                 for part in _rows(content, schema):
-                    whole = told(part)
+                    whole = with_stats(part)
                     watch.lap("unpack")
                     yield whole
                     watch.lap("write")
         if watch is not None:
             watch.lap("wait")
             report = TaskReport("unpack", batch_number(), partition(), (), timing=watch.timing())
-            empty = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema)
-            yield told(empty, json.dumps(report.record()))
+            yield told(schema, json.dumps(report.record()))
         settle()
 
     return run
 
 
+def with_stats(batch: pa.RecordBatch, text: str | None = None) -> pa.RecordBatch:
+    """A batch with the column STATS: empty, or with this text."""
+    stats = pa.nulls(batch.num_rows, pa.string()) if text is None else pa.array([text] * batch.num_rows, pa.string())
+    fields = [*(f.with_nullable(True) for f in batch.schema), pa.field(STATS, pa.string())]
+    return pa.RecordBatch.from_arrays([*batch.columns, stats], schema=pa.schema(fields))
+
+
+def told(schema: pa.Schema, text: str) -> pa.RecordBatch:
+    """The row with a report."""
+    return with_stats(pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema), text)
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> Batches:
+    """Results, or rows in quarantine, in the columns of the answer."""
+    whole = aside(table, schema) if ASIDE in schema.names else table.cast(schema)
+    yield from whole.to_batches()
+
+
 def _rows(content: pa.BinaryScalar, schema: pa.Schema) -> Batches:
     with pa.ipc.open_stream(content.as_buffer()) as reader:
-        table = reader.read_all()
-        whole = aside(table, schema) if ASIDE in schema.names else table.cast(schema)
-        yield from whole.to_batches()
+        yield from fitted(reader.read_all(), schema)
