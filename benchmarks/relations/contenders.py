@@ -25,6 +25,7 @@ from benchmarks.relations.workloads import LATENESS, Feed
 from benchmarks.spark_joins.onspark import HDFS, PROVIDER, ROCKSDB, ProcessorClock
 
 OURS = "Thalweg"
+FILES = "Thalweg, state in files"
 ALONE = "Thalweg's engine, one cell without Spark"
 SPARKS = {"Spark": (HDFS, "2"), "Spark, RocksDB, join state format 4": (ROCKSDB, "4")}
 FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -68,12 +69,17 @@ def session() -> SparkSession:
     )  # fmt: skip
 
 
-def thalweg(spark: SparkSession, feed: Feed, scratch: Path, limit: float) -> Run:
+def thalweg(spark: SparkSession, who: str, feed: Feed, scratch: Path, limit: float) -> Run:
     spark.conf.set(PROVIDER, ROCKSDB)
     inputs = {n: tw.stream(df, time="ts", lateness=f"{LATENESS} seconds") for n, df in _read(spark, feed).items()}
     name = f"{feed.workload.name} {feed.rows} {time.time_ns()}"
+    state = str((scratch / "state").absolute()) if who == FILES else "spark"
     return _drain(
-        OURS, feed, lambda: _flat(tw.sql(feed.workload.thalweg, cells=2, name=name, **inputs)), scratch, limit
+        who,
+        feed,
+        lambda: _flat(tw.sql(feed.workload.thalweg, cells=2, name=name, state=state, **inputs)),
+        scratch,
+        limit,
     )
 
 
