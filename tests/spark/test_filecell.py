@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 import shutil
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from tests.spark import joinshapes, test_cell
-from tests.spark.joinshapes import SHAPES
+from tests.spark.joinshapes import NAMES, SHAPES
 from tests.spark.test_cell import Cluster
-from tests.spark.test_sql import asked
+from tests.spark.test_sql import asked, asked_stream, drain, values
 
 import thalweg as tw
 from thalweg.errors import DefinitionError
@@ -105,7 +106,37 @@ def test_where_the_state_lies(spark):
         spark.conf.unset(CONF)
 
 
-def test_a_table_needs_sparks_own_store(spark, tmp_path):
-    joinshapes.write(tmp_path / "in", files=1)
-    with pytest.raises(DefinitionError, match="is a table"):
-        asked(spark, SHAPES["a star with a table"], tmp_path / "in", cells=2, name="none", state=str(tmp_path / "s"))
+@pytest.mark.timeout(300)
+def test_a_table_is_read_in_the_first_batch_alone(spark, tmp_path):
+    """Also after a restart, and when the last batch is repeated: every cell has it in its own files by then."""
+    shape, reads = SHAPES["a star with a table"], tmp_path / "reads"
+    reads.mkdir()
+
+    def counted(batches):
+        (reads / uuid.uuid4().hex).touch()
+        yield from batches
+
+    def run():
+        table = spark.createDataFrame(NAMES)
+        inputs = {n: asked_stream(spark, tmp_path / "in" / n) for n in shape.streams}
+        df = tw.sql(shape.ours, cells=2, name="with a table", state=str(tmp_path / "state"), **inputs,
+                    names=table.mapInArrow(counted, table.schema))  # fmt: skip
+        return values(drain(spark, df, tmp_path))
+
+    seen = []
+    joinshapes.write(tmp_path / "all", files=3)
+    for count in (2, 3):
+        for stream in shape.streams:
+            (tmp_path / "in" / stream).mkdir(parents=True, exist_ok=True)
+            for file in sorted((tmp_path / "all" / stream).glob("*.parquet"))[:count]:
+                shutil.copy2(file, tmp_path / "in" / stream)
+        rows = run()
+        seen.append(len(list(reads.iterdir())))
+    assert rows == joinshapes.answer(shape)
+    newest = max(int(p.name) for p in (tmp_path / "check" / "commits").iterdir() if p.name.isdigit())
+    for part in (tmp_path / "check" / "commits").glob(f"*{newest}*"):
+        part.unlink()
+    assert run() == rows
+    assert newest > 0
+    assert seen[0] > 0
+    assert {*seen} == {len(list(reads.iterdir()))}

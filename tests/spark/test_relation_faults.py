@@ -95,7 +95,9 @@ def test_a_batch_replayed_after_its_output_was_written(spark, tmp_path):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["left", pytest.param("count by a join key", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "name", ["left", "exists behind a join", pytest.param("count by a join key", marks=pytest.mark.long)]
+)
 def test_a_batch_replayed_with_state_in_files(spark, tmp_path, name):
     replayed(spark, tmp_path, name, 2, state=str(tmp_path / "state"))
     assert list((tmp_path / "state").rglob("*")), "the state lies there"

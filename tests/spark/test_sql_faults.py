@@ -218,9 +218,11 @@ def test_the_snapshot_of_a_batch_that_was_not_committed_is_never_taken_up(spark,
 
 @pytest.mark.long
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("state", ["spark", "files"])
-def test_killed_twenty_times(spark, tmp_path, state):
-    assert check_killed(spark, tmp_path, "two streams", kills=20, files=64, seed=32, state=state) == 20
+@pytest.mark.parametrize(
+    ("name", "state"), [("two streams", "spark"), ("two streams", "files"), ("a star with a table", "files")]
+)
+def test_killed_twenty_times(spark, tmp_path, name, state):
+    assert check_killed(spark, tmp_path, name, kills=20, files=64, seed=32, state=state) == 20
 
 
 @pytest.mark.long

@@ -151,7 +151,8 @@ class Cell:
         self._parts.updateValue((f"{TABLE}{row.input}/{row.part}",), (bytes(row.blob),))
 
     def _renew(self, owner: tuple[str, int], renewed: Mapping[str, tuple[int, list[Row]]]) -> list[Event]:
-        """Put new versions of tables in place of the old, in the state: the engine is made again from there."""
+        """Put new versions of tables in place of the old, in the state: the engine is made again from there. The first one
+        of a cell in files comes here too, without a number."""
         told = []
         for name, (version, rows) in sorted(renewed.items()):
             own = f"{TABLE}{name}/"
@@ -161,9 +162,10 @@ class Cell:
                 self._parts.removeKey((part,))
             for row in rows:
                 if row.blob is not None:
-                    self._parts.updateValue((f"{own}{version}.{row.part}",), (bytes(row.blob),))
+                    part = row.part if version == NOTHING else f"{version}.{row.part}"
+                    self._parts.updateValue((f"{own}{part}",), (bytes(row.blob),))
             _warm.pop(owner, None)
-            if owner[1] == FIRST:
+            if owner[1] == FIRST and version != NOTHING:
                 why = Reason.of(
                     "version {version} of '{table}' is in force from this batch on", version=version, table=name
                 )

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from thalweg.engine.gate import NOTHING
 from thalweg.engine.placing import Division
-from thalweg.errors import DefinitionError
 from thalweg.execute.shape import Shape
 from thalweg.language.algebra import Bound
 from thalweg.language.inputs import StreamInput
@@ -28,7 +28,7 @@ from thalweg.spark.board import Entry
 from thalweg.spark.cell import batch_cell
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.compat import arrow_schema
-from thalweg.spark.filecell import RETAINED, FileCell, filecell
+from thalweg.spark.filecell import RETAINED, FileCell, filecell, first_batch
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.onward import Onward
 from thalweg.spark.pack import Retired
@@ -72,8 +72,6 @@ class Cells:
     ) -> tuple[DataFrame, CellTask]:  # fmt: skip
         """What leaves the cells, in these columns. `routed` is the query as cells run it, `judged` as it was asked;
         `more` gives packed rows that come beside those of the inputs; `above` goes on with what the cells make."""
-        if self.files is not None:
-            self._refuse_tables()
         entry = self._register(routed, judged)
         idle = {b.names[a]: g.idle for b in self.blocks for a, g in b.frames.items()
                 if isinstance(g, StreamInput) and g.idle is not None}  # fmt: skip
@@ -86,6 +84,8 @@ class Cells:
             packs = packs.unionByName(self._wake())
         if more is not None:
             packs = packs.unionByName(more(entry))
+        if self.files is not None and self._has_tables:
+            packs = packs.unionByName(self._tables_once(self.files))
         packed = self.run.observed(packs, "pack", entry)
         if self.run.on_error == "quarantine":
             schema = StructType([*schema.fields, quarantine.FIELD])
@@ -126,14 +126,6 @@ class Cells:
         move = checkpoints.moved(self.run.spark, task, self.keep.checkpoint)
         return (task, None) if move is None else (replace(task, moved=move), Retired(move.batch, move.retired))
 
-    def _refuse_tables(self) -> None:
-        tables = [b.names[i.alias] for b in self.blocks for i in b.query.inputs if not i.is_stream]
-        if tables:
-            raise DefinitionError(
-                f"'{tables[0]}' is a table: a join of several streams keeps its tables in Spark's own state store",
-                hint='leave out state=, or give state="spark"',
-            )
-
     # Rows for the cells
 
     def _packed(self, *, streams: bool, retired: Retired | None = None) -> DataFrame:
@@ -151,11 +143,25 @@ class Cells:
         rows = [(key, "", 0, 0, NOTHING, None, None) for key in cell_keys(self.shares.cells)]
         return self.run.spark.createDataFrame(rows, PACKED_DDL)
 
+    @property
+    def _has_tables(self) -> bool:
+        return any(not i.is_stream for b in self.blocks for i in b.query.inputs)
+
     def _tables(self) -> GroupedData | None:
         """Tables of a streaming query, as the cells' initial state: Spark reads them when the first batch runs."""
-        if all(i.is_stream for b in self.blocks for i in b.query.inputs):
+        if not self._has_tables:
             return None
         return self._packed(streams=False).where("blob IS NOT NULL").drop("stats").groupBy("key")
+
+    def _tables_once(self, folder: str) -> DataFrame:
+        """The same for cells in files: packed rows of the first batch, and a row that wakes each cell in it."""
+        rows = self._packed(streams=False).where("blob IS NOT NULL").withColumn("stats", F.lit(None).cast("string"))
+        first, none = first_batch(self.run.spark, folder, self.shares.cells), F.lit(None)
+        awake = first.withColumns({
+            "input": F.lit(""), "part": F.lit(0), "rows": F.lit(0).cast("long"), "newest": F.lit(NOTHING),
+            "blob": none.cast("binary"), "stats": none.cast("string"),
+        })  # fmt: skip
+        return rows.join(F.broadcast(first), "key").unionByName(awake)
 
     # What is told
 

@@ -3,11 +3,12 @@
 The task reads the version that the batch before it left and writes its own (`state/versions.py`), under the query's id
 and the cell's key. Results leave as rows of the answer: no second Python task unpacks them, as behind the stateful
 operator. Spark repeats a batch from the same offsets, and the batch before it left the same version: so a repeated task
-gives the same rows.
+gives the same rows. Tables come as packed rows of the first batch.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from thalweg.errors import DefinitionError
 from thalweg.spark.celltask import CellTask
+from thalweg.spark.keys import cell_keys
 from thalweg.spark.packed import packed_lines
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number, query_id
@@ -87,6 +89,18 @@ def filecell(task: FileCell) -> Callable[[Batches], Batches]:
         settle()
 
     return run
+
+
+def first_batch(spark: SparkSession, folder: str, cells: int) -> DataFrame:
+    """A stream that gives the key of every cell, in the first batch alone: a file that Spark notes as read. What is joined
+    with it is computed in that batch and never again."""
+    place = Path(folder) / "keys" / str(cells)
+    place.mkdir(parents=True, exist_ok=True)
+    whole = place / f".keys-{uuid.uuid4().hex}"
+    if not (place / "keys.json").exists():
+        whole.write_text("".join(f'{{"key": {key}}}\n' for key in cell_keys(cells)))
+        whole.rename(place / "keys.json")
+    return spark.readStream.schema("key int").json(place.as_uri())
 
 
 def folder_for(spark: SparkSession, state: str, checkpoint: str | None) -> str | None:
