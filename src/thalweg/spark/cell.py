@@ -183,7 +183,7 @@ class Cell:
         if self.task.moved is not None and (kept is None or other_cut(kept, self.task.seal)):
             return self._move_in(self.task.moved, owner[1]), "moved"
         if kept is not None and other_cut(kept, self.task.seal):
-            raise refuse_cut(kept, self.task.seal)
+            raise refuse_cut(kept, self.task.seal, in_files=self._commit is not None)
         contents = (
             {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != SEAL} if self._parts.exists() else {}
         )

@@ -67,10 +67,11 @@ def other_cut(was: Seal, now: Seal) -> str:
     return f"the checkpoint is cut by shares {old.sizes}, the query by {new.sizes}"
 
 
-def refuse_cut(was: Seal, now: Seal) -> CheckpointError:
+def refuse_cut(was: Seal, now: Seal, *, in_files: bool = False) -> CheckpointError:
+    """Whole queries and state in files stay with their cells."""
     stay = f"cells={Grid.of(was['grid']).cells} keeps the old ones"
     move = "tw.sql(..., checkpoint=<its folder>) moves the state to the new cells; "
-    return CheckpointError(other_cut(was, now), hint=stay if now["whole"] else move + stay)
+    return CheckpointError(other_cut(was, now), hint=stay if now["whole"] or in_files else move + stay)
 
 
 def _cells(n: int) -> str:
