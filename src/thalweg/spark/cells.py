@@ -156,6 +156,10 @@ class Cells:
     def _tables_once(self, folder: str) -> DataFrame:
         """The same for cells in files: packed rows of the first batch, and a row that wakes each cell in it."""
         rows = self._packed(streams=False).where("blob IS NOT NULL").withColumn("stats", F.lit(None).cast("string"))
+        # Spark computes both sides of a stream's join in every batch, also if the stream is empty. Cached, the tables are
+        # read once per start, and a batch only passes over their packed rows, in no more tasks than cells. The token keeps
+        # another query over the same files from finding them.
+        rows = rows.coalesce(self.shares.cells).withColumn("token", F.lit(self.run.token)).cache().drop("token")
         first, none = first_batch(self.run.spark, folder, self.shares.cells), F.lit(None)
         awake = first.withColumns({
             "input": F.lit(""), "part": F.lit(0), "rows": F.lit(0).cast("long"), "newest": F.lit(NOTHING),

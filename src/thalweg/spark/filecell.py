@@ -92,8 +92,8 @@ def filecell(task: FileCell) -> Callable[[Batches], Batches]:
 
 
 def first_batch(spark: SparkSession, folder: str, cells: int) -> DataFrame:
-    """A stream that gives the key of every cell, in the first batch alone: a file that Spark notes as read. What is joined
-    with it is computed in that batch and never again."""
+    """A stream that gives the key of every cell, in the first batch alone: a file that Spark notes as read. So a join with
+    it gives rows in that batch, also if that is repeated, and never again."""
     place = Path(folder) / "keys" / str(cells)
     place.mkdir(parents=True, exist_ok=True)
     whole = place / f".keys-{uuid.uuid4().hex}"
