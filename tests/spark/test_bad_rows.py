@@ -162,12 +162,14 @@ def test_what_no_block_can_set_aside_is_refused(spark):
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_an_outer_join_writes_results_and_bad_rows_apart_exactly_once(spark, tmp_path):
+@pytest.mark.parametrize("state", ["spark", "files"])
+def test_an_outer_join_writes_results_and_bad_rows_apart_exactly_once(spark, tmp_path, state):
     for name in "ab":
         for file in range(3):
             ids = range(file * 20, file * 20 + 20)
             rows = [[i, START + timedelta(seconds=i), i % 3, "x" if i % 10 == 7 else str(i)] for i in ids]
             write(tmp_path / name, file, rows)
+    where = str(tmp_path / "state") if state == "files" else state
     good: dict[int, list] = {}
     bad: dict[int, list] = {}
     sink = tw.divided(
@@ -181,7 +183,7 @@ def test_an_outer_join_writes_results_and_bad_rows_apart_exactly_once(spark, tmp
         df = tw.sql(
             "SELECT a.id AS x, b.id AS y FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] "
             "ON a.k = b.k AND a.id = b.id AND number(b.s)",
-            number=number, cells=2, name="bad rows of an outer join", on_error="quarantine", **streams,
+            number=number, cells=2, name="bad rows of an outer join", on_error="quarantine", state=where, **streams,
         )  # fmt: skip
         writer = df.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "check"))
         assert tw.await_termination(writer.trigger(availableNow=True).start(), 240)
