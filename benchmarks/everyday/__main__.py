@@ -30,6 +30,7 @@ def main(
     batches: Annotated[int, typer.Option(help="Batches of a drain.")] = 16,
     rounds: Annotated[int, typer.Option(help="Drains of each contender.")] = 3,
     minutes: Annotated[float, typer.Option(help="No further round begins that would end later than this.")] = math.inf,
+    limit: Annotated[float, typer.Option(help="Seconds that one drain may take.")] = 120.0,
     only: Annotated[str, typer.Option(help="Only contenders whose name contains one of these, with commas.")] = "",
 ) -> None:
     spark = tw.session(
@@ -51,8 +52,11 @@ def main(
                 break
             for k in range(len(chosen)):
                 name = chosen[(k + turn) % len(chosen)]
-                took, answer = drain(spark, made[name])
+                took, answer = drain(spark, made[name], limit)
                 triggers[name].append(took)
+                if answer is None:
+                    typer.echo(f"{size:,} rows, round {turn + 1}: {name} was cut off after {len(took)} batches")
+                    continue
                 if name != c.FLOOR and answers.setdefault("all", answer) != answer:
                     raise SystemExit(f"{name} found {answer}, the others {answers['all']}")
                 typer.echo(f"{size:,} rows, round {turn + 1}: {name} {statistics.median(took) * 1000:.0f} ms a batch")
@@ -71,20 +75,25 @@ def main(
         f"`python -m benchmarks.everyday`; {os.cpu_count()} cores, {platform.machine()}, Spark {pyspark.__version__}. "
         "Impressions and clicks: two streams of files, one file each a batch, joined within ten minutes, into Parquet. Times "
         "of a trigger without the first quarter of the batches; ratios are formed batch by batch within a round. Where the "
-        "load is above the cores, other programs ran too, so only the ratios mean something. All answers were equal."
+        "load is above the cores, other programs ran too, so only the ratios mean something. The answers of all drains that "
+        "were not cut off by the limit of time were equal."
     )
     (HERE / "results.md").write_text(wrapped(["# Everyday queries", "", head, "", *(p.read_text() for p in parts)]))
 
 
-def drain(spark: pyspark.sql.SparkSession, make: object) -> tuple[list[float], tuple[int, int]]:
-    """Seconds of each trigger, and the answer: number of results and the sum of their ids."""
+def drain(spark: pyspark.sql.SparkSession, make: object, limit: float) -> tuple[list[float], tuple[int, int] | None]:
+    """Seconds of each trigger, and the answer: number of results and the sum of their ids; None if it was cut off."""
     for folder in ("out", "check", "state"):
         shutil.rmtree(HOME / folder, ignore_errors=True)
     df = make()  # type: ignore[operator]
     writer = df.writeStream.format("parquet").option("checkpointLocation", str(HOME / "check"))
     query = writer.trigger(availableNow=True).start(str(HOME / "out"))
-    query.awaitTermination()
+    ended = query.awaitTermination(limit)
+    if not ended:
+        query.stop()
     took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if "addBatch" in p["durationMs"]]
+    if not ended:
+        return took, None
     time.sleep(0.2)
     found = spark.read.parquet(str(HOME / "out")).selectExpr("count(*) AS n", "sum(id) AS s").collect()[0]
     return took, (found.n, found.s)
@@ -104,6 +113,9 @@ def section(size: int, told: str, triggers: dict[str, list[list[float]]], answer
             t / f for d, b in zip(drains, base or drains, strict=True)
             for t, f in zip(d[len(d) // 4 :], b[len(b) // 4 :], strict=False)
         ]  # fmt: skip
+        if len(ratios) < 2:
+            lines.append(f"| {name} | no two batches in time | |")
+            continue
         ms, x = (statistics.quantiles(v, n=4) for v in (steady, ratios))
         shown = " / ".join(f"{q * 1000:.0f}" for q in ms)
         lines.append(f"| {name} | {shown} | {' / '.join(f'{q:.2f}' for q in x) if base else ''} |")
