@@ -24,6 +24,7 @@ from thalweg.state.times import Clock
 from thalweg.testing.joincase import Push
 from thalweg.testing.queries import make_query
 from thalweg.testing.querycase import QueryCase
+from thalweg.testing.queryfunctions import FUNCTIONS
 
 
 class Cells:
@@ -107,7 +108,7 @@ def _rows(tables: list[pa.Table]) -> Counter:
 
 def _differs(case: QueryCase, below: int, above: int, *, finite: bool) -> str | None:
     """What is wrong; "" for a case that runs in one cell, None if all is well."""
-    bound = bind(case.text, case.specs, computed=True)
+    bound = bind(case.text, case.specs, FUNCTIONS, computed=True)
     reads = Counter(i.source for leaf in bound.leaves for i in leaf.query.inputs)
     if max(reads.values()) > 1 or not any(leaf.query.streams for leaf in bound.leaves):
         return ""

@@ -310,3 +310,42 @@ def test_times_count_what_the_streams_count(text: str, wanted: list[Any]) -> Non
     engine = tw.Engine(text, {"s": seconds})
     found = values(engine.push("s", pa.table({"ts": [102], "k": [7]})))
     assert found + values(engine.close()) == wanted
+
+
+def run_to_end(text: str, given: pa.Table) -> list[tuple[Any, ...]]:
+    engine = tw.Engine(text, {"a": STREAM})
+    return values(pa.concat_tables([engine.push("a", given), engine.close()]))
+
+
+@pytest.mark.parametrize("window", ["NOW", "ROWS 1"])
+def test_an_element_that_enters_as_an_equal_one_leaves_is_another(window: str) -> None:
+    """Rows leave [RANGE 8] one microsecond apart: what reads them as a stream gets each."""
+    given = rows((1, 0, 0), (2, 0, 0), (3, 0, 0), (5, 0, 0))
+    emitted_ = f"DSTREAM(SELECT a.k FROM a [RANGE 8 MICROSECONDS]) [{window}] AS x"
+    assert run_to_end(f"SELECT x.k FROM {emitted_}", given) == [(0,)] * 4
+    assert run_to_end(f"SELECT count(*) OVER (ORDER BY result_time) AS n FROM {emitted_}", given) == [
+        (1,),
+        (2,),
+        (3,),
+        (4,),
+    ]
+
+
+def test_a_table_read_as_a_stream_leaves_its_window() -> None:
+    table = pa.table({"k": [1], "v": [5]}, schema=TABLE.schema)
+    text = "SELECT x.k FROM ISTREAM(SELECT t.k FROM t) [NOW] AS x LEFT SEMI JOIN a ON x.k = a.k"
+    engine = tw.Engine(text, {"a": STREAM, "t": TABLE}, tables={"t": table})
+    engine.push("a", rows((3, 1, 0)))
+    assert values(engine.close()) == [], "it was there before all time, and no row of a was"
+
+
+def test_whole_rows_in_frames() -> None:
+    text = "SELECT a.v, first(a.v) OVER (ORDER BY a.ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS f FROM a"
+    assert run_to_end(text, rows((1, 0, 5), (2, 0, 6), (2, 0, 7))) == [(5, 5), (6, 5), (7, 6)]
+
+
+def test_lists_are_sorted_as_spark_sorts_them() -> None:
+    table = pa.table({"k": [1, 1, 2, 3, 3], "v": [2, 1, 1, 1, None]}, schema=TABLE.schema)
+    text = "SELECT collect_list(t.v) AS l FROM t GROUP BY t.k ORDER BY l DESC"
+    engine = tw.Engine(text, {"t": TABLE}, tables={"t": table})
+    assert values(engine.close()) == [([2, 1],), ([1],), ([1],)]

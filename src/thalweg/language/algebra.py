@@ -199,7 +199,8 @@ class Over(_Above):
 class Restream(_Above):
     """A relation turned into a stream, read through a window: ISTREAM(...), DSTREAM(...) or RSTREAM(...) in FROM.
 
-    Columns: of the child, and, where somebody needs it, RESULT_TIME as the last one: when the row was emitted.
+    Columns: of the child, and RESULT_TIME as the last one: when the row was emitted. It stays also where nobody asks for
+    it: an element that leaves its window as an equal one enters is another one.
     """
 
     kind: Literal["istream", "dstream", "rstream"]

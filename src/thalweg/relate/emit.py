@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,7 +93,11 @@ def arranged(rows: pa.Table, node: Node) -> pa.Table:
 
 
 def _sortable(array: pa.Array) -> pa.Array:
-    """Doubles as integers in the same order, with NaN last."""
+    """Doubles as integers in the same order, with NaN last; lists and structs as ranks."""
+    if pa.types.is_nested(array.type):
+        keys = [_ranked(value) for value in array.to_pylist()]
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+        return pa.array([ranks[k] for k in keys], pa.int64(), mask=array.is_null().to_numpy(zero_copy_only=False))
     if not pa.types.is_floating(array.type):
         return array
     values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
@@ -100,3 +105,15 @@ def _sortable(array: pa.Array) -> pa.Array:
     ranks = np.where(bits < 0, ~(bits & np.int64(2**63 - 1)), bits)
     ranks[np.isnan(values)] = 2**63 - 1
     return pa.array(ranks, mask=array.is_null().to_numpy(zero_copy_only=False))
+
+
+def _ranked(value: Any) -> tuple[Any, ...]:
+    """A value as Spark sorts it inside lists and structs: NULL first, NaN last."""
+    if value is None:
+        return (0,)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return (1, tuple(map(_ranked, value)))
+    unlike = value != value
+    return (1, unlike, 0 if unlike else value)

@@ -38,7 +38,7 @@ class Over:
         child = node.child.schema
         self._groups = Dictionary(pa.schema([child.field(name) for name in node.partition]))
         self._groups.add_field(ROWS, width=1)
-        needs = dict.fromkeys([*node.partition, *(a for g in node.aggregates.values() for a in g.arguments)])
+        needs = dict.fromkeys([*node.partition, *(a for g in node.aggregates.values() for a in needed(g, child))])
         needs = needs or dict.fromkeys(child.names[:1])  # a table without columns forgets how many rows it has
         self._agenda = Agenda(pa.schema([child.field(name) for name in needs]))
         self._queues = Queues(0 if node.preceding is None else node.preceding + 1)

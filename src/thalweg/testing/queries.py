@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +21,9 @@ from thalweg.testing.querydraw import QueryMaker
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "k": (0, 1, 2, None), "g": ("x", "y", "", None), "v": (-1, 0, 1, 3, None), "w": (0.5, -2.0, float("nan"), None),
+    "d": (Decimal("0.50"), Decimal("-1.00"), Decimal("2.25"), None),
 }  # fmt: skip
-TYPES = {"k": pa.int64(), "g": pa.string(), "v": pa.int64(), "w": pa.float64()}
+TYPES = {"k": pa.int64(), "g": pa.string(), "v": pa.int64(), "w": pa.float64(), "d": pa.decimal128(9, 2)}
 
 
 def make_query(seed: int, *, policies: Sequence[str] = POLICIES) -> QueryCase:

@@ -1,13 +1,14 @@
 """A query case: a whole query as a tree of plain values, its data, and one history of arrivals.
 
-Scalar text is the same in every dialect; only what stands in FROM differs (a window here, its content at an instant in
-an oracle), so a tree holds texts, and nodes where a dialect must look. Shrinking is making a smaller value.
+Scalar text is the same in most dialects, and `Said` holds both where it is not; what stands in FROM always differs (a
+window here, its content at an instant in an oracle). So a tree holds texts, and nodes where a dialect must look.
+Shrinking is making a smaller value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ class From:
     query: Select | Both | None = None
     stream: Stream = ""
     """Of a subquery that is turned into a stream; it is read through `window`."""
+    view: str = ""
+    """Of a subquery that stands in WITH under this name."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,40 @@ class Either:
     other: str
 
 
-Condition = str | Exists | In | Either
+@dataclass(frozen=True)
+class Compared:
+    """A value compared with a subquery's."""
+
+    value: str
+    query: Select
+    """Of one item and one row."""
+
+
+Condition = str | Exists | In | Either | Compared
+
+
+@dataclass(frozen=True)
+class Said:
+    """What dialects spell in two ways."""
+
+    ours: str
+    theirs: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """A subquery as a value."""
+
+    query: Select
+
+
+Item = str | Said | Value
 
 
 @dataclass(frozen=True)
 class Select:
-    items: tuple[tuple[str, str], ...]
-    """Text and name."""
+    items: tuple[tuple[Item, str], ...]
+    """What is selected, and its name."""
     first: From
     joins: tuple[Joined, ...] = ()
     """With `comma`, the ON of inner joins stands in WHERE."""
@@ -80,6 +110,10 @@ class Select:
     distinct: bool = False
     aggregates: bool = False
     comma: bool = False
+    hop: tuple[int, int] | None = None
+    """Length and slide of `window(result_time, ...)`, a further key of the group."""
+    frames: bool = False
+    """Whether items have OVER."""
 
     @property
     def entries(self) -> tuple[From, ...]:
@@ -96,8 +130,17 @@ class Both:
 
 
 Tree = Select | Both
-Entry = Callable[[From], str]
-"""How a dialect writes an entry of FROM."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a query is written; every dialect but our own says what is `theirs`."""
+
+    entry: Callable[[From], str]
+    """An entry of FROM."""
+    joins: Mapping[JoinKind, str] = field(default_factory=lambda: JOINS)
+    counted: Callable[[Select], str] | None = None
+    """A block that counts results: time windows and frames. None in our own."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +183,8 @@ class QueryCase(Course):
     @property
     def text(self) -> str:
         timed = bool(self.stream or self.every) or self.timed
-        body = sql(with_time(self.query) if timed else self.query, self._entry)
+        query = with_time(self.query) if timed else self.query
+        body = sql(query, Dialect(self._entry))
         if self.stream:
             body = f"{self.stream.upper()}({body})"
         if self.every and not self.slide:
@@ -148,11 +192,23 @@ class QueryCase(Course):
         if self.limit is not None:
             names = ", ".join(f"{name} NULLS FIRST" for name in names_of(self.query))
             body += f" ORDER BY {names} LIMIT {self.limit[0]} OFFSET {self.limit[1]}"
-        return body
+        views = [f"{name} AS ({sql(view, Dialect(self._entry))})" for name, view in self._views.items()]
+        return f"WITH {', '.join(views)} {body}" if views else body
+
+    @property
+    def _views(self) -> dict[str, Tree]:
+        """Queries by their names in WITH."""
+        found: dict[str, Tree] = {}
+        for entry in nodes(self.query, From):
+            if entry.view:
+                found.setdefault(entry.view, entry.query)
+        return found
 
     def _entry(self, entry: From) -> str:
+        if entry.view and self._views[entry.view] == entry.query:
+            return f"{entry.view} AS {entry.alias}"
         if entry.query is not None:
-            inner = sql(entry.query, self._entry)
+            inner = sql(entry.query, Dialect(self._entry))
             if not entry.stream:
                 return f"({inner}) AS {entry.alias}"
             return f"{entry.stream.upper()}({inner}) {_window(entry.window, 0)} AS {entry.alias}"
@@ -180,36 +236,52 @@ def names_of(query: Tree) -> list[str]:
     return [name for _, name in query.items] if isinstance(query, Select) else names_of(query.left)
 
 
-def sql(query: Tree, entry: Entry, joins: Mapping[JoinKind, str] = JOINS) -> str:
-    """The text of a query; `entry` writes what stands in FROM."""
+def sql(query: Tree, dialect: Dialect) -> str:
+    """The text of a query."""
     if isinstance(query, Both):
-        left, right = (sql(side, entry, joins) for side in (query.left, query.right))
+        left, right = (sql(side, dialect) for side in (query.left, query.right))
         return f"({left}) {query.kind} ({right})"
-    where = [condition(c, entry, joins) for c in query.where]
+    if dialect.counted is not None and (query.hop is not None or query.frames):
+        return dialect.counted(query)
+    where = [condition(c, dialect) for c in query.where]
     text = "SELECT DISTINCT " if query.distinct else "SELECT "
-    text += ", ".join(f"{item} AS {name}" for item, name in query.items)
-    text += f" FROM {entry(query.first)}"
+    text += ", ".join(f"{item(part, dialect)} AS {name}" for part, name in query.items)
+    text += f" FROM {dialect.entry(query.first)}"
     for join in query.joins:
         if query.comma and join.kind == "inner":
-            text += f", {entry(join.entry)}"
+            text += f", {dialect.entry(join.entry)}"
             where = [*join.on, *where]
         else:
-            text += f" {joins[join.kind]} {entry(join.entry)} ON {' AND '.join(join.on)}"
+            text += f" {dialect.joins[join.kind]} {dialect.entry(join.entry)} ON {' AND '.join(join.on)}"
     if where:
         text += " WHERE " + " AND ".join(where)
-    if query.group:
-        text += f" GROUP BY {', '.join(query.group)}"
+    groups = [*query.group]
+    if query.hop is not None:
+        length, slide = query.hop
+        groups.append(f"window(result_time, '{length} microseconds', '{slide} microseconds')")
+    if groups:
+        text += f" GROUP BY {', '.join(groups)}"
     return f"{text} HAVING {query.having}" if query.having else text
 
 
-def condition(part: Condition, entry: Entry, joins: Mapping[JoinKind, str] = JOINS) -> str:
+def item(part: Item, dialect: Dialect) -> str:
+    if isinstance(part, Value):
+        return f"({sql(part.query, dialect)})"
+    if isinstance(part, Said):
+        return part.ours if dialect.counted is None else part.theirs
+    return part
+
+
+def condition(part: Condition, dialect: Dialect) -> str:
     match part:
         case Exists(query, negated):
-            return f"{'NOT ' if negated else ''}EXISTS ({sql(query, entry, joins)})"
+            return f"{'NOT ' if negated else ''}EXISTS ({sql(query, dialect)})"
         case In(value, query, negated):
-            return f"{value} {'NOT ' if negated else ''}IN ({sql(query, entry, joins)})"
+            return f"{value} {'NOT ' if negated else ''}IN ({sql(query, dialect)})"
+        case Compared(value, query):
+            return f"{value} ({sql(query, dialect)})"
         case Either(one, other):
-            return f"({condition(one, entry, joins)} OR {other})"
+            return f"({condition(one, dialect)} OR {other})"
         case _:
             return part
 

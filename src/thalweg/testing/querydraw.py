@@ -1,7 +1,7 @@
-"""Draws whole queries: nested blocks, outer, semi and anti joins, subqueries in WHERE, groups and set operations.
+"""Draws whole queries: nested blocks, views, streams of relations, outer, semi and anti joins, subqueries, groups, time
+windows, frames and set operations.
 
-Every source has the same columns, small integers, texts and doubles with NULLs, so any two can meet. A query reads two
-to five inputs. Invariant: the chance alone decides what is drawn.
+A query reads two to five inputs. Invariant: the chance alone decides what is drawn.
 """
 
 from __future__ import annotations
@@ -10,25 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from thalweg.language.query import Window
-from thalweg.testing.chance import Chance
+from thalweg.testing.queryaggregates import SHOWN, draw_aggregate, draw_frame
 from thalweg.testing.querycase import (
     Both,
-    Condition,
-    Either,
-    Exists,
     From,
-    In,
+    Item,
     Joined,
     JoinKind,
+    Said,
     Select,
     Stream,
     Tree,
+    names_of,
 )  # fmt: skip
+from thalweg.testing.queryparts import Kind, Parts, Scope, columns_of
 
-Kind = str
-"""Of a column: int, str or float."""
-COLUMNS: dict[str, Kind] = {"k": "int", "g": "str", "v": "int", "w": "float"}
-SOURCES = ("a", "b", "c", "d")
+FORMS = ("results", "results", "group", "group", "distinct", "set", "nested", "nested", "block", "view", "stream", "hop",
+         "over")  # fmt: skip
 SET_KINDS = ("UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL")
 OUTER: tuple[JoinKind, ...] = ("left", "left", "right", "full", "semi", "anti")
 
@@ -46,39 +44,29 @@ class Drawn:
     streams: dict[str, bool] = field(default_factory=dict)
 
 
-Scope = list[tuple[str, dict[str, Kind]]]
-
-
-class QueryMaker:
+class QueryMaker(Parts):
     """Draws one query."""
-
-    def __init__(self, chance: Chance) -> None:
-        self.chance = chance
-        tables = chance.choice((0.0, 0.0, 0.2, 0.4, 1.0))
-        self.streams = {name: not chance.yes(tables) for name in SOURCES}
-        self.left = chance.integer(2, 5)
-        """Inputs that may still be read."""
-        self.aliases = 0
-        self.every = 0
-        self.slide = False
-        self.ranges_only = False
 
     def query(self) -> Drawn:
         c = self.chance
         static = not any(self.streams.values())
-        form = c.choice(("results", "results", "group", "group", "distinct", "set", "nested", "block"))
+        form = c.choice(FORMS)
+        if static and form in ("stream", "hop", "over"):
+            form = "group"
         stream: Stream = "" if static else c.choice(("", "", "istream", "dstream", "rstream"))
         if form == "block" and not stream and not static:
             stream = c.choice(("istream", "dstream", "rstream"))
-        if form == "results":
+        results = form in ("results", "stream", "hop", "over")
+        if results:
             stream = ""
-        if stream == "rstream" or (form != "results" and not static and c.yes(0.15)):
+        if stream == "rstream" or (not results and not static and c.yes(0.15)):
             self.every = c.integer(1, 5)
             self.slide = c.yes(0.3)
             self.ranges_only = self.slide
         tree = self._tree(form)
         limit = (c.integer(0, 4), c.integer(0, 2)) if static and c.yes(0.4) else None
-        timed = form == "results" and not static and c.yes(0.7)
+        limit = None if SHOWN in self._kinds.values() else limit
+        timed = results and not static and not self.relation and c.yes(0.7)
         return Drawn(tree, stream, self.every, self.slide, timed, limit, self.streams)
 
     def _tree(self, form: str) -> Tree:
@@ -91,48 +79,28 @@ class QueryMaker:
                 return self._set()
             case "nested":
                 return self._nested()
+            case "view":
+                return self._viewed()
+            case "stream":
+                return self._streamed()
+            case "hop":
+                return self._hopped()
+            case "over":
+                return self._framed()
             case _:
                 return self._select()
 
-    # FROM
-
-    def _alias(self) -> str:
-        self.aliases += 1
-        return "xyzupqrs"[self.aliases - 1]
-
-    def _input(self) -> tuple[From, dict[str, Kind]]:
-        self.left -= 1
-        source = self.chance.choice(SOURCES)
-        return From(self._alias(), source, self._window() if self.streams[source] else None), dict(COLUMNS)
-
-    def _window(self) -> Window:
-        c = self.chance
-        if self.ranges_only:
-            return Window("range", span=c.integer(1, 8))
-        kind = c.choice(("range", "range", "range", "rows", "partition", "now", "unbounded"))
-        match kind:
-            case "range":
-                return Window("range", span=c.integer(0, 8))
-            case "rows":
-                return Window("rows", rows=c.integer(1, 3))
-            case "partition":
-                return Window("partition", rows=c.integer(1, 2), by=c.choice((("k",), ("g",), ("k", "g"))))
-            case "now":
-                return Window("now")
-            case _:
-                return Window("unbounded")
-
-    def _entry(self, nest: float) -> tuple[From, dict[str, Kind]]:
+    def _entry(self, nest: float, *, stream: bool = False) -> tuple[From, dict[str, Kind]]:
         """An input, or a subquery where one is allowed."""
         if self.left > 1 and self.chance.yes(nest):
             inner = self._select(simple=True)
             columns = {name: self._kinds[name] for _, name in inner.items}
             return From(self._alias(), query=inner), columns
-        return self._input()
+        return self._input(stream=stream)
 
-    def _from(self, nest: float) -> tuple[From, tuple[Joined, ...], Scope, bool]:
+    def _from(self, nest: float, *, stream: bool = False) -> tuple[From, tuple[Joined, ...], Scope, bool]:
         c = self.chance
-        first, columns = self._entry(nest)
+        first, columns = self._entry(nest, stream=stream)
         scope: Scope = [(first.alias, columns)]
         joins: list[Joined] = []
         comma = c.yes(0.4)
@@ -145,136 +113,97 @@ class QueryMaker:
                 scope.append((entry.alias, columns))
         return first, tuple(joins), scope, comma
 
-    def _on(self, scope: Scope, new: tuple[str, dict[str, Kind]], kind: JoinKind) -> tuple[str, ...]:
-        c = self.chance
-        alias, columns = c.choice(scope)
-        pairs = [(a, b) for a in columns for b in new[1] if columns[a] == new[1][b]]
-        if not pairs:
-            return (f"({alias}.{next(iter(columns))} IS NOT NULL OR {new[0]}.{next(iter(new[1]))} IS NULL)",)
-        a, b = c.choice(pairs)
-        same = [(p, q) for p, q in pairs if p == q]
-        if same and c.yes(0.7):
-            a, b = c.choice(same)
-        on = [f"{alias}.{a} = {new[0]}.{b}"]
-        if kind == "inner" and c.yes(0.1):
-            on = [f"{alias}.{a} <= {new[0]}.{b}"]
-        if c.yes(0.25):
-            a, b = c.choice(pairs)
-            on.append(f"{alias}.{a} {c.choice(('<', '>=', '<>'))} {new[0]}.{b}")
-        if c.yes(0.15):
-            on.append(self._filter([new]))
-        if kind != "inner" and c.yes(0.1):
-            on.append(self._filter([(alias, columns)]))
-        return tuple(on)
-
-    # WHERE
-
-    def _filter(self, scope: Scope) -> str:
-        c = self.chance
-        alias, columns = c.choice(scope)
-        name = c.choice(list(columns))
-        column = f"{alias}.{name}"
-        if c.yes(0.15):
-            return f"{column} IS {c.choice(('', 'NOT '))}NULL"
-        constant = {"int": str(c.integer(-1, 3)), "str": c.choice(("'x'", "'y'", "''")), "float": "0.5"}[columns[name]]
-        return f"{column} {c.choice(('=', '<>', '<', '>='))} {constant}"
-
-    def _conditions(self, scope: Scope, deep: bool) -> tuple[Condition, ...]:
-        c = self.chance
-        found: list[Condition] = [self._filter(scope) for _ in range(c.choice((0, 0, 1, 1, 2)))]
-        while deep and self.left > 0 and c.yes(0.4):
-            part = self._subquery(scope)
-            found.append(Either(part, self._filter(scope)) if c.yes(0.2) else part)
-        return tuple(found)
-
-    def _subquery(self, scope: Scope) -> Exists | In:
-        c = self.chance
-        entry, columns = self._input()
-        negated = c.yes(0.5)
-        where: list[Condition] = [self._filter([(entry.alias, columns)])] if c.yes(0.3) else []
-        if c.yes(0.5):
-            on = self._on(scope, (entry.alias, columns), "inner")
-            return Exists(Select((("1", "one"),), entry, where=(*on, *where)), negated)
-        if c.yes(0.4):
-            where += self._on(scope, (entry.alias, columns), "inner")
-        alias, outer = c.choice(scope)
-        pairs = [(a, b) for a in outer for b in columns if outer[a] == columns[b]]
-        if not pairs:
-            return Exists(Select((("1", "one"),), entry, where=tuple(where)), negated)
-        a, b = c.choice(pairs)
-        inner = Select(((f"{entry.alias}.{b}", b),), entry, where=tuple(where))
-        return In(f"{alias}.{a}", inner, negated)
-
-    # SELECT
-
-    _kinds: dict[str, Kind]
-
-    def _items(self, scope: Scope, kinds: Sequence[Kind] | None) -> tuple[tuple[str, str], ...]:
-        c = self.chance
-        columns = [(f"{alias}.{name}", kind) for alias, known in scope for name, kind in known.items()]
-        chosen: list[tuple[str, Kind]] = []
-        for kind in kinds if kinds is not None else [None] * c.integer(1, 3):
-            fitting = [col for col in columns if kind is None or col[1] == kind]
-            if not fitting:
-                constant = {"int": "1", "str": "'x'", "float": "0.5D"}[str(kind)]
-                chosen.append((constant, str(kind)))
-                continue
-            text, found = c.choice(fitting)
-            if found == "int" and c.yes(0.15):
-                text = c.choice((f"{text} + 1", f"coalesce({text}, -1)", f"CASE WHEN {text} > 0 THEN {text} END"))
-            chosen.append((text, found))
-        self._kinds = {f"c{n}": kind for n, (_, kind) in enumerate(chosen)}
-        return tuple((text, f"c{n}") for n, (text, _) in enumerate(chosen))
-
     def _select(
         self, *, distinct: bool = False, simple: bool = False, kinds: Sequence[Kind] | None = None, nest: float = 0.15
     ) -> Select:
         first, joins, scope, comma = self._from(0.0 if simple else nest)
         where = self._conditions(scope, deep=not simple)
-        return Select(self._items(scope, kinds), first, joins, where, distinct=distinct, comma=comma)
+        items = self._items(scope, kinds, deep=not simple and not distinct)
+        return Select(items, first, joins, where, distinct=distinct, comma=comma)
 
-    def _grouped(self, *, simple: bool = False) -> Select:
+    def _grouped(self, *, simple: bool = False, hop: tuple[int, int] | None = None) -> Select:
         c = self.chance
-        first, joins, scope, comma = self._from(0.0 if simple else 0.15)
+        first, joins, scope, comma = self._from(0.0 if simple else 0.15, stream=hop is not None)
         where = self._conditions(scope, deep=not simple)
-        columns = [(f"{alias}.{name}", kind) for alias, known in scope for name, kind in known.items()]
-        groups = tuple(dict.fromkeys(c.choice(columns) for _ in range(c.choice((0, 1, 1, 1, 2)))))
-        aggregates = [self._aggregate(columns) for _ in range(c.integer(1, 3))]
-        chosen = [*groups, *aggregates]
+        columns = columns_of(scope)
+        drawn = tuple(dict.fromkeys(c.choice(columns) for _ in range(c.choice((0, 1, 1, 1, 2)))))
+        groups = [(self._computed(text, kind), kind) for text, kind in drawn]
+        plain = not joins and first.window is not None and all(isinstance(part, str) for part in where)
+        single = first.alias if plain and hop is None else ""
+        aggregates = [draw_aggregate(c, columns, single, last=not simple) for _ in range(c.integer(1, 3))]
+        chosen: list[tuple[Item, Kind]] = [*groups, *aggregates]
+        if hop is not None:
+            edge = c.choice((Said("window.start", f"until_ - {hop[0]}"), Said("window.end", "until_")))
+            chosen.append((edge, SHOWN))
         having = ""
         if c.yes(0.3):
             having = c.choice(("count(*) > 1", f"min({c.choice(columns)[0]}) IS NOT NULL", "count(*) <> 2"))
         self._kinds = {f"c{n}": kind for n, (_, kind) in enumerate(chosen)}
         items = tuple((text, f"c{n}") for n, (text, _) in enumerate(chosen))
-        return Select(
-            items, first, joins, where, tuple(text for text, _ in groups), having, aggregates=True, comma=comma
-        )  # fmt: skip
+        keys = tuple(text for text, _ in groups)
+        return Select(items, first, joins, where, keys, having, aggregates=True, comma=comma, hop=hop)
 
-    def _aggregate(self, columns: Sequence[tuple[str, Kind]]) -> tuple[str, Kind]:
-        c = self.chance
-        text, kind = c.choice(columns)
-        function = c.choice(("count(*)", "count", "sum", "min", "max", "avg", "distinct", "sumdistinct", "var"))
-        if function == "count(*)":
-            return "count(*)", "int"
-        if function == "count":
-            return f"count({text})", "int"
-        if function == "distinct":
-            return f"count(DISTINCT {text})", "int"
-        if function in ("min", "max"):
-            return f"{function}({text})", kind
-        numbers = [t for t, k in columns if k == "int"]
-        if not numbers:
-            return "count(*)", "int"
-        text = c.choice(numbers)
-        if function == "avg":
-            return f"avg({text})", "float"
-        if function == "var":
-            return f"{c.choice(('var_samp', 'stddev_pop'))}({text})", "float"
-        return f"sum({'DISTINCT ' if function == 'sumdistinct' else ''}{text})", "int"
+    def _computed(self, text: str, kind: Kind) -> str:
+        """A key of a group: a column, or made of one."""
+        if kind == "int" and self.chance.yes(0.2):
+            return self.chance.choice((f"{text} + 1", f"coalesce({text}, 0)"))
+        if kind == "str" and self.chance.yes(0.2):
+            return f"upper({text})"
+        return text
 
-    def _set(self) -> Both:
+    def _hopped(self) -> Select:
+        """Groups by `window(result_time, ...)`."""
+        slide = self.chance.integer(1, 5)
+        return self._grouped(simple=True, hop=(slide + self.chance.choice((0, 0, 1, slide, 5)), slide))
+
+    def _framed(self) -> Select:
+        """Aggregates of what precedes each result."""
         c = self.chance
-        first = self._select(simple=c.yes(0.7))
+        first, joins, scope, comma = self._from(0.0, stream=True)
+        where = self._conditions(scope, deep=False)
+        single = first.alias if not joins and first.window is not None else ""
+        items = [item for item, _ in self._items(scope, None)]
+        items += [draw_frame(c, columns_of(scope), single)[0] for _ in range(c.integer(1, 2))]
+        named = tuple((item, f"c{n}") for n, item in enumerate(items))
+        return Select(named, first, joins, where, comma=comma, frames=True)
+
+    def _viewed(self) -> Select:
+        """A view that is used twice."""
+        c = self.chance
+        kept, self.left = self.left, min(self.left, 2)
+        first_part = self._grouped(simple=True) if c.yes(0.5) else self._select(simple=True)
+        inner: Tree = self._set(first_part) if self.left > 0 and c.yes(0.2) else first_part
+        self.left = kept
+        columns = {name: self._kinds[name] for name in names_of(inner)}
+        first, second = (From(self._alias(), query=inner, view="seen") for _ in range(2))
+        scope: Scope = [(first.alias, columns)]
+        kind: JoinKind = c.choice(("inner", "inner", *OUTER))
+        joins = (Joined(kind, second, self._on(scope, (second.alias, columns), kind)),)
+        if kind not in ("semi", "anti"):
+            scope.append((second.alias, columns))
+        return Select(self._items(scope, None), first, joins, self._conditions(scope, deep=False))
+
+    def _streamed(self) -> Select:
+        """A relation that is turned into a stream, read through a window and joined."""
+        c = self.chance
+        inner = self._select(simple=True, distinct=c.yes(0.5))
+        columns = {name: self._kinds[name] for name in names_of(inner)}
+        window = c.choice((Window("range", span=c.integer(0, 8)), Window("now"), Window("unbounded")))
+        entry = From(self._alias(), window=window, query=inner, stream=c.choice(("istream", "dstream")))
+        scope: Scope = [(entry.alias, columns)]
+        joins: tuple[Joined, ...] = ()
+        if c.yes(0.6):
+            other, known = self._input()
+            kind: JoinKind = c.choice(("inner", *OUTER))
+            joins = (Joined(kind, other, self._on(scope, (other.alias, known), kind)),)
+            if kind not in ("semi", "anti"):
+                scope.append((other.alias, known))
+        return Select(self._items(scope, None), entry, joins, self._conditions(scope, deep=False))
+
+    def _set(self, first: Select | None = None) -> Both:
+        c = self.chance
+        if first is None:
+            first = self._select(simple=c.yes(0.7))
         kinds = [self._kinds[name] for _, name in first.items]
         self.left = max(self.left, 1)
         tree = Both(c.choice(SET_KINDS), first, self._select(simple=True, kinds=kinds))
@@ -283,10 +212,16 @@ class QueryMaker:
         return tree
 
     def _nested(self) -> Select:
-        """A group or DISTINCT in FROM, below a block or a further group."""
+        """A group, DISTINCT or a set operation in FROM, below a block or a further group."""
         c = self.chance
-        inner = self._grouped(simple=True) if c.yes(0.7) else self._select(distinct=True, simple=True)
-        columns = {name: self._kinds[name] for _, name in inner.items}
+        form = c.choice(("group", "group", "group", "distinct", "set"))
+        if form == "set":
+            kept, self.left = self.left, 2
+            inner: Tree = self._set(self._select(simple=True))
+            self.left = kept - 2
+        else:
+            inner = self._grouped(simple=True) if form == "group" else self._select(distinct=True, simple=True)
+        columns = {name: self._kinds[name] for name in names_of(inner)}
         entry = From(self._alias(), query=inner)
         scope: Scope = [(entry.alias, columns)]
         joins: tuple[Joined, ...] = ()
@@ -298,7 +233,6 @@ class QueryMaker:
                 scope.append((other.alias, known))
         where = self._conditions(scope, deep=True)
         if c.yes(0.3):
-            columns_ = [(f"{alias}.{name}", kind_) for alias, all_ in scope for name, kind_ in all_.items()]
-            chosen = [self._aggregate(columns_)]
+            chosen = [draw_aggregate(c, columns_of(scope))]
             return Select(tuple((t, f"c{n}") for n, (t, _) in enumerate(chosen)), entry, joins, where, aggregates=True)
-        return Select(self._items(scope, None), entry, joins, where)
+        return Select(self._items(scope, None, deep=True), entry, joins, where)

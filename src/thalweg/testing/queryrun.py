@@ -12,6 +12,7 @@ from thalweg.language.bind import bind
 from thalweg.testing.joincase import Advance, Push, micros
 from thalweg.testing.joinrun import dressed, mark
 from thalweg.testing.querycase import QueryCase
+from thalweg.testing.queryfunctions import FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class QueryOutcome:
 
 def run_query(case: QueryCase, *, restarts: bool = True) -> QueryOutcome:
     """The rows of a case, in the order in which they came."""
-    bound = bind(case.text, case.specs, computed=True)
+    bound = bind(case.text, case.specs, FUNCTIONS, computed=True)
 
     def make() -> Engine:
         return Engine(

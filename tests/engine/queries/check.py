@@ -15,6 +15,14 @@ from tests.engine.queries.verdict import verdict
 from thalweg.testing.queries import make_query
 from thalweg.testing.querycase import QueryCase
 
+WORDS = (
+    "LEFT JOIN", "RIGHT JOIN", "FULL OUTER", "SEMI", "ANTI", "NOT EXISTS", "NOT IN", "OR ", "GROUP BY", "HAVING", "DISTINCT",
+    "UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "ISTREAM", "DSTREAM", "RSTREAM", "EVERY",
+    "SLIDE", "PARTITION BY", "[ROWS", "[NOW]", "[UNBOUNDED]", "[stay]", "LIMIT", "WITH", "FROM ISTREAM", "FROM DSTREAM",
+    "FILTER", "OVER", "RANGE BETWEEN", "ROWS BETWEEN", "window(", "(SELECT max", "(SELECT count", "first(", "last(",
+    "collect_list", "array_agg", "collect_set", "approx_count_distinct", "count(DISTINCT", "sum(DISTINCT", "avg(", "stddev",
+    "var_samp", "count_if", "bool_and", "spread(", "upper(", "CASE",
+)  # fmt: skip
 CHUNK = 50
 """Cases that a process takes at once."""
 
@@ -25,15 +33,25 @@ class Tally:
 
     cases: int = 0
     by_kind: dict[str, int] = field(default_factory=dict)
+    by_word: dict[str, int] = field(default_factory=dict)
+    """Cases whose text has a construct."""
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
-        return f"{self.cases:,} whole queries equal to DuckDB ({kinds})"
+        words = ", ".join(f"{count:,} {word}" for word, count in sorted(self.by_word.items()))
+        return f"{self.cases:,} whole queries equal to DuckDB ({kinds}; with {words})"
 
     def add(self, other: Tally) -> None:
         self.cases += other.cases
         for kind, count in other.by_kind.items():
             self.by_kind[kind] = self.by_kind.get(kind, 0) + count
+        for word, count in other.by_word.items():
+            self.by_word[word] = self.by_word.get(word, 0) + count
+
+
+def words_of(text: str) -> list[str]:
+    """The constructs of a query, by their words."""
+    return [word for word in WORDS if word in text]
 
 
 class Mismatch(AssertionError):
@@ -48,7 +66,7 @@ def check(case: QueryCase, oracle: QueryOracle, tally: Tally | None = None) -> N
         raise Mismatch(f"seed {case.seed}: {why}\n{script(small)}")
     if tally is not None:
         kind = "static" if case.static else case.stream or "plain"
-        tally.add(Tally(1, {kind: 1}))
+        tally.add(Tally(1, {kind: 1}, dict.fromkeys(words_of(case.text), 1)))
 
 
 _oracle: QueryOracle | None = None

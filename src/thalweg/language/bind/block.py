@@ -185,15 +185,20 @@ class Block:
 
     def _grouped(self, chosen: Sequence[Item], order: Sequence[exp.Expr]) -> tuple[Node, dict[Column, Expression]]:
         having = self.select.args.get("having")
+        if having is not None:
+            self._aliased(having, chosen)
         also = [*([having.this] if having is not None else []), *(o for o in order if not self._names_item(o, chosen))]
         for node in also:
             self.scope.columns(node, self.scope.entries, timed=True)
         grouping = Grouping(self.scope, self.select, chosen, also)
+        for node in grouping.below():
+            self.subqueries.within(self.part, node)
         grouping.foresee()
         self.part.simplify()
         group = grouping.node(Assembly(self.scope, self.part, instants=not self.scope.windowed).node())
         entry = Entry("the group", "", group.schema, self.select, child=group)
         self.scope.know([entry])
+        self.scope.grouped = set(group.schema.names)
         part = Part([entry])
         self._with_scalars(part, chosen, order)
         if having is not None:
@@ -210,6 +215,16 @@ class Block:
             )
         starred = {c: grouping.starred(c) for i in chosen if (c := i.column) is not None}
         return node, starred
+
+    def _aliased(self, having: exp.Expr, chosen: Sequence[Item]) -> None:
+        """Put what SELECT calls by a name in the place of the name, where no column has it."""
+        known = {n.lower() for e in self.scope.entries for n in e.names}
+        called = {i.name.lower(): i for i in chosen if isinstance(i.node, exp.Alias)}
+        for node in list(own(having)):
+            if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.lower() not in known:
+                item = called.get(node.name.lower())
+                if item is not None:
+                    node.replace(exp.Paren(this=item.value.copy()))
 
     def _with_scalars(self, part: Part, chosen: Sequence[Item], order: Sequence[exp.Expr]) -> list[exp.Expr]:
         """The expressions of SELECT and ORDER BY, with their subqueries hung on a part."""

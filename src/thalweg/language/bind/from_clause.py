@@ -16,7 +16,7 @@ from thalweg.language.bind.entry import Entry
 from thalweg.language.bind.scope import field_type, listed, matching, name_start
 from thalweg.language.bind.ticks import every
 from thalweg.language.bind.times import time_type
-from thalweg.language.bind.unsupported import clause_name
+from thalweg.language.bind.unsupported import clause_hint, clause_name
 from thalweg.language.bind.views import View, Views
 from thalweg.language.bind.world import World
 from thalweg.language.durations import Micros
@@ -63,7 +63,7 @@ class Entries:
         parsed = self._parsed
         for key, value in node.args.items():
             if value and key not in ("this", "db", "catalog", "alias", "joins"):
-                raise parsed.error(node, f"{clause_name(key)} is not supported yet")
+                raise parsed.error(node, f"{clause_name(key)} is not supported", clause_hint(key))
         alias = node.args.get("alias")
         columns = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
         if isinstance(node, exp.Subquery):

@@ -37,9 +37,7 @@ class Grouping:
         self._world = scope.world
         self._parsed = scope.parsed
         self._items = chosen
-        self._above = [i.value for i in chosen if i.column is None]
-        self._above += also
-        """What stands over the group: items of SELECT, HAVING and ORDER BY."""
+        self._also = also
         self._group = select.args.get("group")
         self._canonical: dict[Any, Resolved] = {}
         self._computed: dict[str, Expression] = {}
@@ -47,6 +45,11 @@ class Grouping:
         self.keys: list[str] = []
         self.fields: list[pa.Field] = []
         self.aggregates: dict[str, Aggregate] = {}
+
+    @property
+    def _above(self) -> list[exp.Expr]:
+        """What stands over the group: items of SELECT, HAVING and ORDER BY, with what took the place of subqueries."""
+        return [*(i.value for i in self._items if i.column is None), *self._also]
 
     def node(self, child: Node, correlated: Sequence[tuple[exp.Expr, str]] = ()) -> Node:
         """The group over a child; `correlated` are further keys, with their names."""
@@ -66,7 +69,8 @@ class Grouping:
         self._read()
         for node in self._above:
             for call in aggregates_in(self._world, node):
-                self._aggregate(call)
+                if id(call) not in self._scope.resolved:
+                    self._aggregate(call)
         for node in self._above:
             self._check(node)
         child = appended(child, self._computed)
@@ -75,12 +79,14 @@ class Grouping:
             return Distinct(pa.schema(self.fields), projected(child, kept))
         return Group(pa.schema(self.fields), child, tuple(self.keys), dict(self.aggregates))
 
+    def below(self) -> list[exp.Expr]:
+        """What is computed before rows are grouped: keys, and arguments of aggregates."""
+        calls = [c for n in self._above for c in aggregates_in(self._world, n)]
+        return [*self._grouped(), *(a for c in calls for a in called(self._world, c).arguments)]
+
     def foresee(self) -> None:
         """Find out what only Spark can compute, before the block is built."""
-        arguments = [
-            a for n in self._above for c in aggregates_in(self._world, n) for a in called(self._world, c).arguments
-        ]
-        for node in (*self._grouped(), *arguments):
+        for node in self.below():
             try:
                 self._scope.columns(node, self._scope.entries, timed=True)
             except QueryError:
@@ -121,7 +127,10 @@ class Grouping:
         return named[0].node.this if named and not known else node
 
     def _key(self, node: exp.Expr, name: str = "") -> None:
-        bad = next(aggregates_in(self._world, node), None)
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "session_window":
+            raise self._parsed.error(node, "session_window is not supported",
+                                     "window(result_time, '10 minutes'), or a window of your own in FROM")  # fmt: skip
+        bad = self._inside(node)
         if bad is not None:
             raise self._parsed.error(bad, "an aggregate can't be a key of GROUP BY", "group by a column")
         self._scope.columns(node, self._scope.entries)
@@ -131,6 +140,11 @@ class Grouping:
             self.keys.append(column)
             self.fields.append(pa.field(column, value.type))
         self._canonical[canonical(self._scope, node)] = Resolved(Column("", column), value.type)
+
+    def _inside(self, node: exp.Expr) -> exp.Expr | None:
+        """An aggregate of this block below a node; those of a correlated subquery are columns already."""
+        known = self._scope.resolved
+        return next((found for found in aggregates_in(self._world, node) if id(found) not in known), None)
 
     def _name(self, node: exp.Expr, name: str, type: pa.DataType) -> None:
         """The column of window(...), which the text may also call `window`."""
@@ -180,7 +194,7 @@ class Grouping:
     def _aggregate(self, node: exp.Expr) -> None:
         call = called(self._world, node)
         for argument in call.arguments:
-            inner = next(aggregates_in(self._world, argument), None)
+            inner = self._inside(argument)
             if inner is not None:
                 raise self._parsed.error(inner, "an aggregate of an aggregate", "aggregate a subquery in FROM")
             self._scope.columns(argument, self._scope.entries)

@@ -68,19 +68,24 @@ def grows(node: Node) -> bool:
     """Whether rows never leave the relation."""
     if isinstance(node, Leaf):
         return only_grows(node.query)
-    if isinstance(node, Hop | Over) or is_static(node):
-        return True
     if isinstance(node, Restream):
         return node.window.kind == "unbounded"
+    if isinstance(node, Hop | Over) or _rests(node):
+        return True
     if isinstance(node, Group):
         return _hops(node.child)
     if isinstance(node, Match):
         if node.kind in ("inner", "semi"):
             return grows(node.left) and grows(node.right)
-        return node.kind in ("left", "anti", "mark") and grows(node.left) and is_static(node.right)
+        return node.kind in ("left", "anti", "mark") and grows(node.left) and _rests(node.right)
     if isinstance(node, SetOperation):
-        return grows(node.left) and (is_static(node.right) if node.kind == "except" else grows(node.right))
+        return grows(node.left) and (_rests(node.right) if node.kind == "except" else grows(node.right))
     return isinstance(node, Project | Keep | Distinct) and grows(node.child)
+
+
+def _rests(node: Node) -> bool:
+    """Whether a tree never changes: it reads tables, and none of them as a stream whose window lets rows go."""
+    return is_static(node) and all(n.window.kind == "unbounded" for n in node.walk() if isinstance(n, Restream))
 
 
 def _hops(node: Node) -> bool:

@@ -147,8 +147,7 @@ def _rebuilt(node: Node, needs: set[str], done: Callable[[Node], Node]) -> Node:
             return replace(node, schema=pa.schema(fields), child=child, aggregates=kept_aggregates)
         case Restream():
             child = done(node.child)
-            time = [node.schema.field(RESULT_TIME)] if RESULT_TIME in needs else []
-            return replace(node, schema=pa.schema([*child.schema, *time]), child=child)
+            return replace(node, schema=pa.schema([*child.schema, node.schema.field(RESULT_TIME)]), child=child)
         case SetOperation():
             return replace(node, left=done(node.left), right=done(node.right))
         case Keep() | Single() | Distinct():

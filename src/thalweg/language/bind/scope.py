@@ -56,6 +56,8 @@ class Scope:
         self.windowed = False
         """Whether GROUP BY window(...) makes the column `window`."""
         self.outermost = False
+        self.grouped: set[str] | None = None
+        """Above a group: its columns."""
 
     def order(self, alias: str) -> int:
         return next((i for i, e in enumerate(self.entries) if e.alias == alias), len(self.entries))

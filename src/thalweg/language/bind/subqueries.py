@@ -62,7 +62,10 @@ class Subqueries:
         if isinstance(node, exp.Query):
             found = self._scalar(part, node)
             return self._replaced.get(id(node), node), found
-        for inner in list(own(node)):
+        resolved = self._scope.resolved
+        for inner in list(own(node, resolved)):
+            if id(inner) in resolved:  # it stands in a group already
+                continue
             if isinstance(inner, exp.Exists) and isinstance(inner.this, exp.Query):
                 found.append(self._mark(part, inner, self._exists(inner, "mark")))
             elif (tested := _membership(inner)) is not None:
@@ -71,11 +74,13 @@ class Subqueries:
                     raise self._parsed.error(inner, "<> ALL inside another condition is not supported", "write NOT IN")
                 found.append(self._mark(part, inner, self._member(inner, value, query, "mark")))
             elif isinstance(inner, exp.Any | exp.All):
-                if id(inner.parent) not in self._scope.resolved:
+                if id(inner.parent) not in resolved:
                     raise self._parsed.error(inner, "ANY and ALL are supported as = ANY and <> ALL only",
                                              "compare with min(...) or max(...) of the subquery")  # fmt: skip
             elif not isinstance(inner, exp.In | exp.Exists):
-                for query in [c for c in inner.iter_expressions() if isinstance(c, exp.Query)]:
+                for query in [
+                    c for c in inner.iter_expressions() if isinstance(c, exp.Query) and id(c) not in resolved
+                ]:
                     found += self._scalar(part, query)
         return node, found
 
@@ -281,8 +286,13 @@ class Subqueries:
     def _near(self, block: Block) -> None:
         """A correlated condition may mention the block itself and the one around it."""
         known = block.aliases | self._scope_aliases()
+        own_aliases, grouped = self._scope_aliases(), self._scope.grouped
         for c in block.correlated:
             self._inside(block, [r.column for r in c.columns if r.column.input not in known], c.node)
+            for column in (r.column for r in c.columns if r.column.input in own_aliases):
+                if grouped is not None and str(column) not in grouped:
+                    raise self._parsed.error(c.node, f"'{column}' is neither grouped nor aggregated",
+                                             "add it to GROUP BY, or join in FROM")  # fmt: skip
 
     def _scope_aliases(self) -> set[str]:
         return {c.input for e in self._scope.entries for n in e.names for c in [e.column(n)]}

@@ -67,6 +67,10 @@ def clause_name(key: str) -> str:
     return _CLAUSES[key][0] if key in _CLAUSES else key.strip("_").upper()
 
 
+def clause_hint(key: str) -> str | None:
+    return _CLAUSES[key][2] if key in _CLAUSES else None
+
+
 def refuse_in(scope: Scope, node: exp.Expr, selected: bool) -> None:
     """Raise for anything below a node that has no meaning in a condition or, if `selected`, in the select list."""
     world, parsed = scope.world, scope.parsed

@@ -149,7 +149,7 @@ class Cut:
             if kind == TokenType.WINDOW:
                 return self._window_clause(i, frame)
             frame.place = "rest"
-        elif self._wraps(i) and (frame.place == "name" or (frame.place == "start" and self._before() in _BEFORE)):
+        elif self._wraps(i) and (frame.place == "name" or (frame.place == "start" and self._starts_here(i, frame))):
             if frame.level.stream is not None and frame.place == "start":
                 raise misread(self._text, span_of(token), "a stream can't be turned into a stream again",
                               f"keep one of {frame.level.stream[0].capitalize()} and {token.text}")  # fmt: skip
@@ -160,6 +160,13 @@ class Cut:
         elif frame.place == "table" and is_word(token, "WATERMARK") and self._word_at(i + 2, "DELAY"):
             return self._watermark(i, frame.name)
         return None
+
+    def _starts_here(self, i: int, frame: _Frame) -> bool:
+        """Whether a query may start here, the first of its frame or the one after WITH."""
+        first = next(t for t in self._all if t.start > frame.opening)
+        return self._before() in _BEFORE or (
+            first.token_type == TokenType.WITH and self._kind_at(i - 1, TokenType.R_PAREN)
+        )
 
     def _names_next(self, kind: TokenType, frame: _Frame) -> bool:
         """Whether a stream is named after a token."""
