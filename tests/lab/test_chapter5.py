@@ -12,6 +12,7 @@ from thalweg.lab.chapter5.burst import ORDERS, RS
 from thalweg.lab.chapter5.contenders import G, M, P, X, again, found, measured
 from thalweg.lab.elements.adaptive import AdaptiveJoin
 from thalweg.lab.elements.mjoin import MJoin
+from thalweg.lab.elements.tree import Tree
 from thalweg.optimize.caches.candidates import candidates
 
 TABLE = {
@@ -65,6 +66,9 @@ def test_a_window_without_an_index_is_looked_through():
     answers = [[sorted(p.take(e)) for e in s.elements] for p, s in zip(plans, (plain, scanned), strict=True)]
     assert answers[0] == answers[1]
     assert plans[1].work.touched > 5 * plans[0].work.touched
+    trees = [Tree(j, ((0, 1), 2)) for j in (streams.Q3, streams.SCANNED)]
+    assert [[sorted(t.take(e)) for e in plain.elements] for t in trees] == [answers[0]] * 2
+    assert trees[0].work.touched == trees[1].work.touched, "a partial result has an index all the same"
 
 
 def test_contenders_find_the_same_and_the_best_is_no_worse():

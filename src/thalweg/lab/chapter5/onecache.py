@@ -67,16 +67,16 @@ def _wins(m: Measurements, *xs: float) -> Finding:
                         for column in ("work", "microseconds")))  # fmt: skip
 
 
-def panels(xlabel: str) -> tuple[Panel, ...]:
+def panels(xlabel: str, *, logx: bool = False) -> tuple[Panel, ...]:
     return (
         Panel("absolute", "Work for an element, as in the thesis", "x", "work", xlabel, "probes, records, updates",
-              where={"mode": DELETIONS}),
+              where={"mode": DELETIONS}, logx=logx),
         Panel("relative", "Work, MJoin = 1, as in the thesis", "x", "relative work", xlabel, "times the MJoin's",
-              where={"mode": DELETIONS}),
+              where={"mode": DELETIONS}, logx=logx),
         Panel("time", "Processor time, MJoin = 1, as in the thesis", "x", "relative microseconds", xlabel,
-              "times the MJoin's", where={"mode": DELETIONS}),
+              "times the MJoin's", where={"mode": DELETIONS}, logx=logx),
         Panel("lives", "Work, MJoin = 1, rows that leave are not joined", "x", "relative work", xlabel,
-              "times the MJoin's", where={"mode": LIVES}),
+              "times the MJoin's", where={"mode": LIVES}, logx=logx),
     )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ selectivity = Experiment(
               lambda m: check.above({f"1 minus {x:g}": m.difference("relative work", {"x": 1.0}, {"x": x}, policy=C,
                                                                     mode=DELETIONS) for x in (0.25, 8.0)}, 0.0)),
     ),
-    panels=panels("rows of R ⋈ S for a row of T"),
+    panels=panels("rows of R ⋈ S for a row of T", logx=True),
     notes=(NOTE, "Below 1, rows of R have no partner in S; above 1, S has several rows of a value."),
 )  # fmt: skip
 
@@ -134,7 +134,8 @@ updates = Experiment(
               lambda m: check.below(_only(m, "work", DELETIONS, 1.6), 1.0)),
         Claim("It does so in time.", lambda m: check.below(_only(m, "microseconds", DELETIONS, 1.6), 1.0)),
     ),
-    panels=panels("updates for each probe"), notes=(NOTE, "T repeats every k-th value five times; R and S have all values."),
+    panels=panels("updates for each probe", logx=True),
+    notes=(NOTE, "T repeats every k-th value five times; R and S have all values."),
 )  # fmt: skip
 
 SIZES: dict[float, dict[str, Any]] = {
@@ -150,7 +151,7 @@ costs = Experiment(
         Claim("It reaches 90 % (a cost of 0.1) and more with 200 rows, in work: here below 0.15.",
               lambda m: check.below(_only(m, "work", DELETIONS, 200.0), 0.15)),
     ),
-    panels=panels("rows in the window of S"),
+    panels=panels("rows in the window of S", logx=True),
     notes=(NOTE, "The quick run uses the same windows.",
            "A miss looks through the window, too, so the cost comes no lower than the share of misses, 0.1 at r = 5."),
 )  # fmt: skip

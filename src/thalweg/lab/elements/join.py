@@ -36,7 +36,8 @@ class Join:
     names: tuple[str, ...]
     classes: tuple[tuple[int, ...], ...]
     scanned: tuple[tuple[int, int], ...] = ()
-    """Streams without an index on a class: a probe that knows only that class looks through the window."""
+    """Streams without an index on a class: a probe that knows only that class looks through the window. Partial results have
+    indexes all the same."""
 
     @property
     def count(self) -> int:

@@ -103,7 +103,8 @@ class Probe:
         shared = sorted(join.shared(bound, store.streams))
         self.store, self.work = store, store.work
         self.key = self.theirs = columns(shared)
-        self.scans = not shared or (len(shared) == 1 and any((i, shared[0]) in join.scanned for i in store.streams))
+        plain = min(store.streams) if len(store.streams) == 1 else None
+        self.scans = not shared or (len(shared) == 1 and (plain, shared[0]) in join.scanned)
         self.index: Index = {} if self.scans else store.index(shared)
         self.merge = merging(join, store.streams)
 
