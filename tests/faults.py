@@ -78,9 +78,17 @@ MATRIX = [
           "tests/engine/test_faults.py::test_a_burst_of_a_hundred_times_the_rows"),
     Fault("clock that jumps by hours", "the same answer",
           "tests/engine/test_faults.py::test_a_clock_that_jumps_changes_no_answer"),
+    Fault("full disk under Spark's own state store", "loud; the query goes on once there is room; " + ONCE,
+          f"{S}/test_resources.py::test_a_full_disk_under_sparks_own_store"),
+    Fault("2 GB of results: a text of 1 MB matched 2,600 times", "the same answer",
+          f"{S}/test_bytes.py::test_two_gigabytes_of_results"),
+    Fault("damaged record of what was learned", "ignored, with an event",
+          f"{S}/test_control.py::test_a_damaged_record_of_what_was_learned_stops_no_query"),
+    Fault("kernel cache that others can write to", "not used, with a line",
+          "tests/test_first_use.py::test_a_cache_that_others_can_write_to_is_not_used"),
     Fault("password in an option", "shown nowhere", f"{S}/test_secrets.py::test_a_running_query_shows_no_password"),
 ]  # fmt: skip
-UNTRIED = "out of memory, a full disk under Spark's own store, slow disks"
+UNTRIED = "out of memory, slow disks"
 
 
 def run(word: str) -> None:

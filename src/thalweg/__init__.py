@@ -8,6 +8,7 @@ print(tw.query("hot").explain())
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -108,6 +109,27 @@ def _tell_compiling() -> None:
     own = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "execute" / "kernels" / "__pycache__")
     if not any(next(place.rglob("join.join-*.nbi"), None) for place in (own, Path.home() / ".cache" / "numba")):
         print("thalweg: compiling its kernels for this machine, once; this can take half a minute", file=sys.stderr)
+
+
+def _leave_hostile_cache() -> None:
+    """Numba runs what lies in its cache, so one that somebody else can write to is not used."""
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    if not named:
+        return
+    try:
+        found = os.lstat(named)
+    except OSError:
+        return  # numba makes it
+    own = found.st_uid in (os.getuid(), 0) and stat.S_ISDIR(found.st_mode)
+    if own and not found.st_mode & 0o022:
+        return
+    print(f"thalweg: NUMBA_CACHE_DIR={named} is not used: others can write to it, or it is a link", file=sys.stderr)
+    del os.environ["NUMBA_CACHE_DIR"]
+    if "numba" in sys.modules:  # it has read the variable
+        sys.modules["numba"].config.CACHE_DIR = ""
+
+
+_leave_hostile_cache()
 
 
 def __dir__() -> list[str]:

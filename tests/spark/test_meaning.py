@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import functions as F
 
 import thalweg as tw
-from thalweg.errors import DefinitionError
+from thalweg.errors import DefinitionError, QueryError
 
 
 @contextmanager
@@ -147,3 +148,37 @@ def test_filters_take_columns_of_any_name_and_fields_of_structs(spark):
     assert tw.where(missing, tw.pred(lambda v: v is None, "st.x", name="none")).count() == 1
     with pytest.raises(DefinitionError, match=r"takes column 'st\.z', which is not there"):
         tw.where(df, tw.pred(small, "st.z"))
+
+
+def test_double_quotes_are_refused_where_the_session_takes_them_for_texts(spark):
+    df = spark.createDataFrame([(1, "n", 5), (2, "x", 2)], "id int, s string, n int")
+    text = 'SELECT a.id FROM a, b WHERE a.id = b."n"'
+    with pytest.raises(QueryError, match="double quotes are around texts"):
+        tw.sql(text, a=df, b=df)
+    with setting(spark, **{"spark.sql.ansi.doubleQuotedIdentifiers": "true"}):
+        assert rows(tw.sql(text, a=df, b=df)) == [(2,)]
+
+
+def test_a_plus_sign_that_makes_a_text_a_number_is_refused(spark):
+    df = spark.createDataFrame([(1, " 7 ")], "id int, s string")
+    with pytest.raises(QueryError, match="leave out the plus sign"):
+        tw.sql("SELECT a.id FROM a, b WHERE a.id = b.id AND + a.s = '7'", a=df, b=df)
+    assert rows(tw.sql("SELECT a.id FROM a, b WHERE a.id = b.id AND a.id > +0", a=df, b=df)) == [(1,)]
+
+
+@pytest.mark.parametrize("key", ["spark.sql.ansi.enabled", "spark.sql.decimalOperations.allowPrecisionLoss"])
+def test_python_beside_arithmetic_of_decimals_is_refused_where_it_means_something_else(spark, key):
+    df = spark.sql("SELECT 1 AS id, CAST('1.23' AS DECIMAL(38, 10)) AS d, CAST(0 AS DECIMAL(38, 10)) AS z")
+
+    def known(d: decimal.Decimal) -> bool:
+        return d is not None
+
+    text = "SELECT a.id FROM a, b WHERE a.id = b.id AND known(a.d * b.d)"
+    assert rows(tw.sql(text, a=df, b=df, known=known)) == [(1,)]
+    grouped = "SELECT a.id, max(a.d * a.d) AS m FROM a GROUP BY a.id"
+    assert len(rows(tw.sql(grouped, a=df))) == 1
+    with setting(spark, **{key: "false"}):
+        with pytest.raises(DefinitionError, match=f"{key}=false"):
+            tw.sql(text, a=df, b=df, known=known)
+        with pytest.raises(DefinitionError, match=f"{key}=false"):
+            tw.sql(grouped, a=df)

@@ -112,15 +112,18 @@ class Output:
         count = self._sheet.at
         if not count:
             return
-        batch = pa.RecordBatch.from_arrays(self._sheet.hand_on(i, arrival), schema=self.schema)
         self.count += count
-        if self.lifetimes is not None:
-            self.lifetimes.opened(i, np.concatenate(self._held), batch)
-            self._held = []
-        if self._sink is not None:
-            self._sink(batch)
-        else:
-            self._chunks.append(batch)
+        held = None if self.lifetimes is None else np.concatenate(self._held)
+        self._held, at = [], 0
+        for arrays in self._sheet.hand_on(i, arrival):
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            if self.lifetimes is not None and held is not None:
+                self.lifetimes.opened(i, held[at : at + batch.num_rows], batch)
+            at += batch.num_rows
+            if self._sink is not None:
+                self._sink(batch)
+            else:
+                self._chunks.append(batch)
 
     def _times(self, dtype: pa.DataType, times: Ints) -> pa.Array:
         if not self.shape.streams:

@@ -7,7 +7,8 @@ must be handed on while its rows are where they were (`borrows`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,9 @@ from thalweg.state.columns import FixedValues, address, fixed_dtype, to_arrow
 from thalweg.state.kernels.layout import NEWEST
 
 Ints = NDArray[np.int64]
+PART_BYTES = 64 << 20
+"""Text of one column that leaves at a time. Long texts make batches large that are few rows: a string of 1 MB may be part
+of thousands of results."""
 Times = Callable[[Ints], pa.Array]
 """Times of results, in ticks, as the column that shows them."""
 
@@ -91,27 +95,49 @@ class Sheet:
             return column.values, column.valid
         return self.stems.stem(j).store.fixed(name)
 
-    def hand_on(self, i: int, arrival: Arrival | None) -> list[pa.Array]:
-        """The columns of what is written, which point into these rows of input i; then begin again."""
-        arrays, count = [], self.at
+    def hand_on(self, i: int, arrival: Arrival | None) -> Iterator[list[pa.Array]]:
+        """The columns of what is written, which point into these rows of input i, in as many parts as their bytes of
+        text ask for; then begin again."""
         # A sheet that is hardly used is copied and used again; otherwise the buffers go with the results.
-        sparse = 2 * count < self.room
+        sparse = 2 * self.at < self.room
+        yield from self._parts(i, arrival, 0, self.at, sparse)
         for target in self._targets:
-            values = target.values[:count]
-            if target.copied:
-                valid = None if target.valid is None else target.valid[:count]
-                arrays.append(to_arrow(target.type, values.copy() if sparse else values, valid))
-            elif target.column is None:
-                arrays.append(self._times(values))
-            else:
-                assert arrival is not None
-                arrays.append(self.stems.values(i, arrival, values, target.column))
             target.valid = None
             if target.copied and not sparse:
                 target.values = np.empty(self.room, target.dtype)
         self.at = 0
         self._lines = (-1, None, self._lines[2])
-        return arrays
+
+    def _parts(self, i: int, arrival: Arrival | None, start: int, stop: int, sparse: bool) -> Iterator[list[pa.Array]]:
+        """One part of lines start to stop, or halves of it where it has too many bytes."""
+        try:
+            borrowed = [self._borrowed(t, i, arrival, start, stop) for t in self._targets]
+        except pa.ArrowInvalid:
+            if stop - start == 1:
+                raise
+            half = (start + stop) // 2
+            yield from self._parts(i, arrival, start, half, sparse)
+            yield from self._parts(i, arrival, half, stop, sparse)
+            return
+        arrays = []
+        for target, taken in zip(self._targets, borrowed, strict=True):
+            values = target.values[start:stop]
+            if taken is not None:
+                arrays.append(taken)
+            elif target.column is None:
+                arrays.append(self._times(values))
+            else:
+                valid = None if target.valid is None else target.valid[start:stop]
+                arrays.append(to_arrow(target.type, values.copy() if sparse else values, valid))
+        yield arrays
+
+    def _borrowed(self, target: _Target, i: int, arrival: Arrival | None, start: int, stop: int) -> pa.Array | None:
+        """Values of which the sheet has row numbers."""
+        if target.copied or target.column is None:
+            return None
+        assert arrival is not None
+        most = PART_BYTES if stop - start > 1 else math.inf
+        return self.stems.values(i, arrival, target.values[start:stop], target.column, most)
 
     def clear(self) -> None:
         """Forget what is written."""

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -28,12 +29,13 @@ from thalweg.engine.gate import NOTHING
 from thalweg.engine.recut import gather
 from thalweg.engine.report import of_engine
 from thalweg.errors import CheckpointError
+from thalweg.execute.sheet import PART_BYTES
 from thalweg.plan import Event, Reason
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.moved import SEAL, TABLE, Moved, tables_of
 from thalweg.spark.obey import obey
-from thalweg.spark.packed import GONE, packed_lines
+from thalweg.spark.packed import GONE, OUT, packed_lines
 from thalweg.spark.quarantine import BAD
 from thalweg.spark.quarantine import blob as blob_of
 from thalweg.spark.refresh import TAKEN, versions
@@ -112,7 +114,7 @@ class Cell:
         if self.task.control:
             told += obey(warm.engine, self.task.control, self.task.key, self.task.policy)
         clock.lap("load")
-        results = Results()
+        results = Results(whole=self.task.onward is not None)
         bad = [bytes(r.blob) for r in arrived if r.input == BAD]
         tables, newest = arrivals([r for r in arrived if r.input != BAD], self.task.shared)
         above = warm.engine.seconds_above
@@ -246,18 +248,45 @@ class Cell:
 
 
 class Results:
-    """Collects results and hands them on in pieces."""
+    """Collects results and hands them on in pieces. Those of many bytes wait on disk: a cell hands its results on only
+    once its state is written, and they may be larger than memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
         self.batches: list[pa.RecordBatch] = []
+        """Those in memory: all of them, if they are wanted `whole`."""
         self.count = 0
+        self._whole = whole
+        self._bytes = 0
+        self._sizes: list[int] = []
+        self._file: IO[bytes] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self.batches.append(batch)
-            self.count += batch.num_rows
+        if not batch.num_rows:
+            return
+        self.batches.append(batch)
+        self.count += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._bytes >= PART_BYTES and not self._whole:
+            self._put_aside()
+
+    def _put_aside(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115, closed in tables()
+        for table in self._pieces():
+            blob = write_ipc(table)
+            self._file.write(blob)
+            self._sizes.append(len(blob))
+        self.batches, self._bytes = [], 0
 
     def tables(self) -> Iterator[pa.Table]:
+        if self._file is not None:
+            self._file.seek(0)
+            for size in self._sizes:
+                yield read_ipc(self._file.read(size))
+            self._file.close()
+        yield from self._pieces()
+
+    def _pieces(self) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
         for batch in self.batches:
             held.append(batch)
@@ -323,7 +352,7 @@ def batch_cell(task: CellTask) -> Any:
         clock = Stopwatch()
         arrived = [Row(**r) for r in table.to_pylist()]
         clock.lap("receive")
-        engine, results = task.engine(), Results()
+        engine, results = task.engine(), Results(whole=task.onward is not None)
         bad = [bytes(r.blob) for r in arrived if r.input == BAD]
         sent = [r for r in arrived if r.input != BAD]
         tables, _ = arrivals(sorted(sent, key=lambda r: (r.input, r.part)), task.shared)
@@ -350,8 +379,8 @@ def batch_cell(task: CellTask) -> Any:
         if task.onward is not None:
             lines = task.onward.lines(arrived[0].key, results.batches, engine.passed, bad, told)
             return pa.Table.from_batches([packed_lines(list(lines))])
-        blobs = [*bad, *map(write_ipc, results.tables()), None]
-        stats = [*[None] * (len(blobs) - 1), told]
-        return pa.table({"blob": pa.array(blobs, pa.binary()), "stats": pa.array(stats, pa.string())})
+        # A batch for each blob: together they may have more bytes than one Arrow array holds.
+        blobs = [packed_lines([(blob, None)], OUT) for blob in (*bad, *map(write_ipc, results.tables()))]
+        return pa.Table.from_batches([*blobs, packed_lines([(None, told)], OUT)])
 
     return run

@@ -20,9 +20,13 @@ from thalweg.errors import DefinitionError
 from thalweg.language.algebra import Group, Keep, Match, Node, Over, Project
 from thalweg.language.query import Block, Column, Filter, KeyClass, Residual
 from thalweg.language.scalar.checked import Arithmetic, As, Divide
+from thalweg.language.scalar.decimals import FixedArithmetic
 from thalweg.language.scalar.expression import Call, Condition, Expression, Field
 from thalweg.language.text.quoting import quoted_column
+from thalweg.language.text.tokens import span_of, tokenized
+from thalweg.language.text.underline import misread
 
+QUOTED = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
 ESCAPED = "spark.sql.parser.escapedStringLiterals"
 USUAL = {
     "spark.sql.ansi.enabled": "true",
@@ -33,6 +37,8 @@ USUAL = {
     "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
 }
 """Settings that change what arithmetic, casts and comparisons mean, and the values under which the engine agrees."""
+CHECKED = (Arithmetic, As, Divide, FixedArithmetic)
+"""Expressions that such a setting changes."""
 COLUMN_FIRST = "compute it as a column of the input first (withColumn), or split the condition with AND"
 
 
@@ -50,6 +56,15 @@ class Meaning:
         found = {key: str(spark.conf.get(key, usual)).lower() for key, usual in USUAL.items()}
         odd = next((f"{key}={value}" for key, value in found.items() if value != USUAL[key]), "")
         return cls(odd, str(spark.conf.get(ESCAPED, "false")).lower() == "true")
+
+
+def check_quotes(text: str, spark: SparkSession) -> None:
+    """Refuse double quotes where this session takes them for texts: here they are around names."""
+    names = all(str(spark.conf.get(key)).lower() == "true" for key in QUOTED)
+    quoted = next((t for t in tokenized(text) if text[t.start] == '"'), None)
+    if quoted is not None and not names:
+        raise misread(text, span_of(quoted), "in this session double quotes are around texts, and here around names",
+                      f"write 'x' for a text and `x` for a name, or set {QUOTED[-1]}=true")  # fmt: skip
 
 
 def faithful(block: Block, types: Mapping[tuple[str, str], DataType], meaning: Meaning) -> tuple[Block, dict[str, str]]:
@@ -70,7 +85,7 @@ def check_tree(root: Node, columns: Mapping[str, DataType], meaning: Meaning) ->
     for node in root.walk():
         tools = [e for part in _expressions(node) for e in part.walk()]
         sums = isinstance(node, Group | Over) and any(a.function in ("sum", "avg") for a in node.aggregates.values())
-        if sums or any(isinstance(e, Arithmetic | As | Divide) for e in tools):
+        if sums or any(isinstance(e, CHECKED) for e in tools):
             raise DefinitionError(
                 f"under {meaning.unusual} arithmetic means something else than in the cells",
                 hint="leave the setting at its default, or compute the expression in the DataFrame",
@@ -162,7 +177,7 @@ class _Judge:
         if collated:
             return f"a text is collated {collated}"
         # Without Python in it, everything goes to Spark; with it, only what could differ is refused.
-        risky = any(isinstance(e, Arithmetic | As | Divide) for e in condition.walk()) or not calls
+        risky = any(isinstance(e, CHECKED) for e in condition.walk()) or not calls
         return self.meaning.unusual if risky else ""
 
 

@@ -22,6 +22,7 @@ from thalweg.engine.placing import Division
 from thalweg.engine.report import of_filters
 from thalweg.execute.faults import Faults
 from thalweg.execute.shape import Shape
+from thalweg.execute.sheet import PART_BYTES
 from thalweg.language.query import Query
 from thalweg.plan import Operator, Pipeline
 from thalweg.spark.begin import begin
@@ -39,6 +40,8 @@ from thalweg.state.times import Clock
 
 NOW = "__now"
 """The column with the clock of the batch: Spark writes it down with the offsets, so a replayed batch has it again."""
+PARTS = 1 << 20
+"""More than there are partitions: the blobs of one task for one cell have numbers that far apart."""
 Batches = Iterator[pa.RecordBatch]
 
 remembered: dict[str, dict[str, Any]] = {}
@@ -110,7 +113,7 @@ class PackTask:
             bad += [] if gate is None else refused(gate, self.aliases[0])
             if bad:
                 yield packed_lines([(0, BAD, partition(), len(bad), NOTHING, blob(bad), None)])
-        yield self._packed(cells, newest, _report(members, cells, gate), watch)
+        yield from self._packed(cells, newest, _report(members, cells, gate), watch)
 
     def _name(self, alias: str) -> str:
         """Of an input in the whole query, where another block may use the same alias."""
@@ -140,18 +143,34 @@ class PackTask:
         faults = Faults.of(self.on_error)
         return FilterCell(pipeline, judges, begun.policy, frozen=frozen, events=events, faults=faults, seen=begun.seen)
 
-    def _packed(
-        self, cells: list[list[pa.RecordBatch]], newest: int, report: TaskReport, watch: Stopwatch
-    ) -> pa.RecordBatch:
+    def _packed(self, cells: list[list[pa.RecordBatch]], newest: int, report: TaskReport, watch: Stopwatch) -> Batches:
         lines: list[tuple[Any, ...]] = []
-        name = self._name(self.aliases[0])
+        name, size = self._name(self.aliases[0]), 0
         for key, parts in zip(cell_keys(self.division.cells), cells, strict=True):
-            content = write_ipc(pa.Table.from_batches(parts)) if parts else None
-            lines.append((key, name, partition(), sum(b.num_rows for b in parts), newest, content, None))
+            for number, some in enumerate(by_bytes(parts)):
+                content = write_ipc(pa.Table.from_batches(some)) if some else None
+                lines.append(
+                    (key, name, partition() + number * PARTS, sum(b.num_rows for b in some), newest, content, None)
+                )
+                size += len(content or b"")
+                if size >= PART_BYTES:
+                    yield packed_lines(lines)
+                    lines, size = [], 0
         watch.lap("pack")
         told = json.dumps(replace(report, timing=watch.timing()).record())
         lines.append((0, name, partition(), 0, newest, None, told))
-        return packed_lines(lines)
+        yield packed_lines(lines)
+
+
+def by_bytes(parts: Sequence[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Rows for one blob each: one, unless there are too many bytes."""
+    held: list[pa.RecordBatch] = []
+    for part in parts:
+        if held and sum(b.nbytes for b in held) + part.nbytes > PART_BYTES:
+            yield held
+            held = []
+        held.append(part)
+    yield held
 
 
 def _farewell(keys: Sequence[int]) -> pa.RecordBatch:

@@ -37,7 +37,7 @@ from thalweg.spark.board import Entry, board
 from thalweg.spark.cells import Cells, Keep
 from thalweg.spark.columnnames import column
 from thalweg.spark.compat import need_joins
-from thalweg.spark.faithful import Meaning
+from thalweg.spark.faithful import Meaning, check_quotes
 from thalweg.spark.filecell import folder_for
 from thalweg.spark.given import sort_out, wanted_cells
 from thalweg.spark.lookup import BLOBS_DDL, LookupTask, looker, wrapper
@@ -63,6 +63,7 @@ def sql(
     layout_and_tuner(index)
     cache_tuner(caches)
     bound, frames, spark = catalog.bound(text, frames, functions, spark)
+    check_quotes(text, spark)
     meaning = Meaning.of(spark)
     workers.check(spark, joins=True)
     if name is not None and any(f.df.isStreaming for f in frames.values()):

@@ -6,6 +6,7 @@ Fixed-width values live in NumPy arrays, where picking a few rows out of a windo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +66,8 @@ def to_arrow(dtype: pa.DataType, values: NDArray[Any], valid: Mask | None) -> pa
     return pa.Array.from_buffers(dtype, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def take(column: FixedValues | pa.Array, rows: NDArray[np.int64]) -> pa.Array:
-    """Some values of a column."""
+def take(column: FixedValues | pa.Array, rows: NDArray[np.int64], most: float = math.inf) -> pa.Array:
+    """Some values of a column; ArrowInvalid if they are more bytes of text than `most`."""
     if isinstance(column, FixedValues):
         return column.take(rows)
-    return Texts(column.type, [0], [column]).take(rows) if width_of(column.type) else column.take(pa.array(rows))
+    return Texts(column.type, [0], [column]).take(rows, most) if width_of(column.type) else column.take(pa.array(rows))

@@ -9,6 +9,7 @@ row is dropped only with its whole slice, once no member's window reaches the ho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -219,9 +220,9 @@ class Stem:
         """The number of stored rows that each of a member's partial results matches; see `Views.count`."""
         return self._views.count(partial, pattern, pairs, newest, expiry, budget, member)
 
-    def gather(self, name: str, rows: Ints) -> pa.Array:
-        """Values of a column for stored rows."""
-        return self.store.gather(name, rows, self.slices, self.version)
+    def gather(self, name: str, rows: Ints, most: float = math.inf) -> pa.Array:
+        """Values of a column for stored rows; ArrowInvalid if they are more bytes of text than `most`."""
+        return self.store.gather(name, rows, self.slices, self.version, most)
 
     # Evict
 

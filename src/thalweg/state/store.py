@@ -7,6 +7,7 @@ in the order of its source is kept too.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,7 +121,7 @@ class Store:
         """The values of a column of fixed width, by arena row, and which are not NULL (None: all)."""
         return self.arena.arrays[f"column.{name}"], self.arena.arrays.get(f"valid.{name}")
 
-    def gather(self, name: str, rows: Ints, slices: Sequence[Slice], stamp: int) -> pa.Array:
+    def gather(self, name: str, rows: Ints, slices: Sequence[Slice], stamp: int, most: float = math.inf) -> pa.Array:
         """Values of a column for stored rows; `stamp` counts the changes of the slices."""
         values = self.arena.arrays.get(f"column.{name}")
         if values is not None:
@@ -129,7 +130,7 @@ class Store:
         if not len(rows):
             return pa.array([], self.columns[name])
         pieces = self._located(name, slices, stamp)
-        return pieces.take(rows)
+        return pieces.take(rows, most) if isinstance(pieces, Texts) else pieces.take(rows)
 
     def _located(self, name: str, slices: Sequence[Slice], stamp: int) -> Pieces | Texts:
         """The pieces of an Arrow column and the row at which each begins."""

@@ -6,6 +6,7 @@ array as Arrow's `take` on the concatenated pieces.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,7 +47,8 @@ class Texts:
             piece.offset,
         )
 
-    def take(self, rows: Ints) -> pa.Array:
+    def take(self, rows: Ints, most: float = math.inf) -> pa.Array:
+        """Raises ArrowInvalid, before it copies anything, if the rows have more bytes of text than `most`."""
         if not len(rows) or not len(self._lines):
             return pa.nulls(0, self.type)
         ends, sources, valid = (
@@ -58,7 +60,7 @@ class Texts:
         if nulls:
             sources[~valid] = 0
         total = int(ends[-1])
-        if self._width == 4 and total > MOST:
+        if total > most or (self._width == 4 and total > MOST):
             raise pa.ArrowInvalid(f"{total} bytes of text do not fit into one array of {self.type}")
         content = np.empty(total, np.uint8)
         kernels.copy_out(ends, sources, content.__array_interface__["data"][0])

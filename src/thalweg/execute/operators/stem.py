@@ -7,6 +7,7 @@ explosion of results needs no memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,10 +68,13 @@ class Stems:
         rows = np.ascontiguousarray(chunk[:, self.shape.row_column(self.shape.number[column.input])])
         return self.values(i, arrival, rows, column)
 
-    def values(self, i: int, arrival: Arrival, rows: Ints, column: Column) -> pa.Array:
-        """The values of a column for some of its input's rows: those of input i arrive, all others are stored."""
+    def values(self, i: int, arrival: Arrival, rows: Ints, column: Column, most: float = math.inf) -> pa.Array:
+        """The values of a column for some of its input's rows: those of input i arrive, all others are stored.
+        ArrowInvalid if they are more bytes of text than `most`."""
         j = self.shape.number[column.input]
-        return take(arrival.columns[column.name], rows) if i == j else self.stem(j).gather(column.name, rows)
+        return (
+            take(arrival.columns[column.name], rows, most) if i == j else self.stem(j).gather(column.name, rows, most)
+        )
 
     def tables(self, layer: Layer, arrival: Arrival) -> tuple[list[StemView], Ints, Ints, int]:
         """The views that a layer needs, a line for each of its steps, the lines of all runs, and the most runs of a

@@ -137,6 +137,7 @@ def _truncated(array: pa.Array, target: pa.DataType) -> pa.Array:
     valid, values = _filled(array, 0)
     kind = target.to_pandas_dtype()
     low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    values = values.astype(np.float64)  # in single precision the largest int is 2^31, which does not fit
     if not (valid <= ((np.floor(values) <= float(high)) & (np.ceil(values) >= float(low)))).all():
         raise Unanswerable(f"a value does not fit into {target}")
     saturated = values >= float(high)  # 2^63 itself passes Spark's test and becomes the largest bigint

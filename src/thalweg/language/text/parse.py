@@ -188,6 +188,10 @@ class _Positioned(SparkParser):
 
     def _parse_unary(self) -> exp.Expr | None:
         index = self._index
+        plus = bool(self._curr) and self._curr.token_type == TokenType.PLUS
+        if plus and self._tokens[index + 1 : index + 2] and self._tokens[index + 1].token_type != TokenType.NUMBER:
+            # sqlglot drops the sign, which in Spark makes a number of a text
+            self.raise_error("leave out the plus sign, or write CAST(... AS DOUBLE) to make a text a number")
         return self._noted(super()._parse_unary(), index)
 
     def _parse_select(self, *given: bool, **named: bool) -> exp.Expr | None:
