@@ -11,6 +11,7 @@ from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from benchmarks.index.__main__ import WARM_UP, short_race
 from benchmarks.index.contenders import BATCH, Pass
@@ -18,6 +19,7 @@ from benchmarks.index.contenders import run as pass_of
 from benchmarks.joins import thalweg_runs
 from benchmarks.joins.workloads import Workload, j
 from rich.console import Console
+from tests.optimize.caches import test_adaptive as caching
 
 from thalweg.contract.batch import Batch
 from thalweg.engine.engine import Engine
@@ -27,6 +29,7 @@ from thalweg.language.query import Source
 from thalweg.optimize.indexes.amri import Amri
 from thalweg.optimize.orders.single import SingleRoute
 from thalweg.plan import Route, Ruster
+from thalweg.profile.content.attributes import Attributes
 
 ORDERS = "thalweg.optimize.orders"
 AUTO = "thalweg.optimize.auto"
@@ -40,7 +43,6 @@ FILTERS = [
     (f"{AUTO}.contest", "SAMPLE"),
     (f"{AUTO}.contest", "MOST_OVERHEAD"),
     ("thalweg.profile.rates.rates", "CAP"),
-    ("thalweg.profile.rates.rates", "MIN_ROWS"),
 ]
 JOINS = [
     (f"{ORDERS}.scouting", "SURPRISE"),
@@ -53,7 +55,13 @@ JOINS = [
     (f"{AUTO}.contest", "SAMPLE"),
     (f"{AUTO}.scouted", "ROUNDS"),
     (f"{AUTO}.contest", "MOST_OVERHEAD"),
+    ("thalweg.execute.operators.stem", "TRUST"),
+    ("thalweg.execute.operators.trial", "SAMPLE"),
+    ("thalweg.state.views", "SCANNED"),
 ]
+CACHES = [("thalweg.optimize.caches.adaptive", name) for name in ("GATE", "PATIENCE", "MARGIN")]
+CONTENT = [("thalweg.profile.content.attributes", "LENGTHY")]
+SPANS = [("thalweg.engine.schedule", "SPAN_ROWS")]
 DRIFTING = [
     (f"{INDEXES}.schedule", "SIGNIFICANT"),
     ("thalweg.engine.tuning", "SAMPLE"),
@@ -178,14 +186,13 @@ def light(index: str | Amri, silent: bool) -> float:
     return worked(engine)
 
 
-@cases([(f"{INDEXES}.amri", "AHEAD")])
 @pytest.mark.parametrize("silent", [False, True])
-def test_light_joins(number: str, silent: bool) -> None:
+def test_light_joins(silent: bool) -> None:
     tuner = Amri(window=1500, period=1500)
-    assert light(tuner, silent) < 0.6 * light("bits", silent), f"{number}: layouts follow what is asked"
+    assert light(tuner, silent) < 0.6 * light("bits", silent), "layouts follow what is asked"
 
 
-@cases([("thalweg.engine.schedule", "SPAN_ROWS")])
+@cases(SPANS)
 def test_spans(number: str) -> None:
     text = "SELECT r.ts FROM r [RANGE 100 MILLISECONDS], s [RANGE 100 MILLISECONDS] WHERE r.k = s.k"
     whole, cut = (Engine(bind(text, dict.fromkeys("rs", KEYED)), policy="written", seed=1) for _ in range(2))
@@ -194,3 +201,20 @@ def test_spans(number: str) -> None:
     whole.push("s", rows)
     cut.take_batch({"r": rows, "s": rows}, newest={"r": 20_000_000, "s": 20_000_000})
     assert worked(cut) < 0.8 * worked(whole), f"{number}: expired rows go before the next come"
+
+
+@cases(CACHES)
+def test_caches(number: str) -> None:
+    engine = caching.make()
+    caching.run(engine, 1, 60, keys=20)
+    assert caching.used(engine) == ["f: s ⋈ t"], f"{number}: what pays comes into force"
+    caching.run(engine, 2, 60, keys=1 << 40, since=60)
+    assert caching.used(engine) == [], f"{number}: what no longer pays gives way"
+
+
+@cases(CONTENT)
+def test_content(number: str) -> None:
+    kinds = pa.array(["icmp", "tcp", "udp", "arp"] * 25)
+    attributes = Attributes()
+    attributes.look(pa.record_batch({"kind": kinds, "remark": pc.binary_repeat(kinds, 40)}))
+    assert attributes.usable.tolist() == [True, False], f"{number}: words tell classes apart, remarks are left out"

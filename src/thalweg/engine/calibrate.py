@@ -30,12 +30,13 @@ Ints = NDArray[np.int64]
 Call = Callable[[Clock], int]
 """Does something and returns what it took."""
 ROWS = 1 << 13
-"""Of the stem: a window that fits the caches near the core, as those of a cell should."""
+"""Size: rows of the stem, a window that fits the caches near the core, as those of a cell should."""
 UNITS = 1 << 13
-"""Buckets and candidates of one timed call, about."""
+"""Size: buckets and candidates of one timed call, about."""
 PASSES = 8
+"""Size: times that everything is timed; the least counts."""
 LAYOUTS = ((13, 0), (11, 0), (9, 0), (7, 0), (9, 4), (8, 5), (7, 4), (7, 6), (6, 7), (5, 8))
-"""Bits of an attribute that the probes know and of one that they do not: 1 to 256 buckets, up to 256 candidates."""
+"""Sizes: bits of an attribute that the probes know and of one that they do not: 1 to 256 buckets, up to 256 candidates."""
 
 
 def measure(clock: Clock = own_nanoseconds) -> Prices:

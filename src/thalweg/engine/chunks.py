@@ -10,12 +10,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from thalweg.optimize.auto.ledger import SHARE
 from thalweg.profile.prices import RECORDED, Prices
 
 LEAST, MOST = 1000, 1 << 16
 """Sizes: rows of a chunk."""
-SHARE = 0.03
-"""The project's goal: where nothing can be gained, adapting costs at most this share."""
 
 
 class Chunks:

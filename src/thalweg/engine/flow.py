@@ -36,6 +36,7 @@ from thalweg.plan import Event, Pipeline
 from thalweg.profile.prices import Prices
 from thalweg.state.cache import Pages
 from thalweg.state.slice import ALWAYS, FOREVER
+from thalweg.state.stem import SLICES
 
 if TYPE_CHECKING:
     from thalweg.contract.policy import Policy
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 MakePolicy = Callable[[Pipeline, int], "Policy"]
 PIECE = 1 << 15
-"""Most rows that travel together."""
-FEW = 4
-"""Rows that travel together, at least, in slices that are worth an index: each piece has a cost of its own."""
+"""Size: most rows that travel together."""
 
 
 class Flow:
@@ -203,14 +202,15 @@ class Flow:
             self.caching.caches.floor = self.sources.least
 
     def _cut(self, whole: Piece) -> Iterable[Piece]:
-        """Cut rows sorted by time into pieces no longer than a slice, unless a piece would have few rows."""
+        """Cut rows sorted by time into pieces no longer than a slice, unless a piece would have fewer rows than the least window
+        that is worth indexing: each piece has a cost of its own."""
         times, length = whole.times, self.shortest or FOREVER
         first, count = 0, len(times)
         while first < count:
             last = min(count, first + PIECE)
             if length < FOREVER and times[last - 1] - times[first] > length:
                 cut = first + int(np.searchsorted(times[first:last], times[first] + length, side="right"))
-                last = min(last, max(cut, first + FEW * self._slice_rows))
+                last = min(last, max(cut, first + SLICES * self._slice_rows))
             yield whole if last - first == count else whole.cut(first, last)
             first = last
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from thalweg.state.times import PER_SECOND, Clock
 
 NOTHING = -(1 << 63)
+"""Mark: no time seen yet."""
 TIMELESS, AHEAD = "no usable time", "too far ahead"
 
 

@@ -23,7 +23,7 @@ from thalweg.state.kernels.layout import ALWAYS, EXPIRY, NEWEST
 
 Ints = NDArray[np.int64]
 KNOWN = -1
-"""The place of a row whose expiry is known."""
+"""Mark: the place of a row whose expiry is known."""
 
 
 class Lifetimes:

@@ -20,8 +20,7 @@ from thalweg.state.slice import Window
 from thalweg.state.stem import Stem
 
 EACH = 8
-"""Records of an entry."""
-FEW = 16
+"""Size: records of an entry."""
 
 
 def measure(clock: Clock, passes: int, rows: int) -> dict[str, float]:
@@ -72,8 +71,8 @@ def _visits(clock: Clock, passes: int) -> float:
     for line in times:
         for k, engine in enumerate(engines):
             began = clock()
-            for _ in range(FEW):
+            for _ in range(passes):
                 engine.push("a", row)
-            line[k] = (clock() - began) / FEW
+            line[k] = (clock() - began) / passes
     without, cached = times.min(axis=0)
     return float(cached - without)

@@ -22,9 +22,9 @@ from thalweg.execute.meter import own_nanoseconds
 from thalweg.language.query import Block, OutputColumn, Query
 
 STEPS = 32
-"""Batches of a rehearsal: enough for a policy to learn between, and to see state come and go."""
-MOST = 5_000_000
-"""Intermediate results after which counting ends: the answer is then 'more'."""
+"""Size: batches of a rehearsal: enough for a policy to learn between, and to see state come and go."""
+COUNTED = 5_000_000
+"""Size: intermediate results after which counting ends: the answer is then 'more'."""
 Ints = NDArray[np.int64]
 
 
@@ -207,7 +207,7 @@ class _Lives:
 
     @property
     def full(self) -> bool:
-        return self.count > MOST
+        return self.count > COUNTED
 
     def opened(self, deltas: Deltas) -> None:
         self.starts.append(np.array(deltas.start))

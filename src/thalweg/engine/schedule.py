@@ -19,7 +19,7 @@ from thalweg.state.times import Clock
 
 Ints = NDArray[np.int64]
 SPAN_ROWS = 500
-"""Rows of a span, at least, on average: a span has a cost of its own."""
+"""Tested: rows of a span, at least, on average: a span has a cost of its own."""
 
 
 @dataclass(frozen=True)

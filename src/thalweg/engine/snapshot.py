@@ -26,14 +26,12 @@ from thalweg.engine.stage import Counts, Stage
 from thalweg.errors import CheckpointError
 from thalweg.plan import Event, Reason, Route, Ruster
 from thalweg.state import record as record_of_stem
+from thalweg.state.format import FORMAT, check_format
 from thalweg.state.store import read_ipc, write_ipc
 
 if TYPE_CHECKING:
     from thalweg.engine.block import BlockEngine
 
-FORMAT = 3
-"""Version of what is written here."""
-WRITTEN_BY = {1: "Thalweg 0.1", 2: "a version between 0.1 and 0.2"}
 TIME = "\0time"
 
 
@@ -120,12 +118,7 @@ def read(engine: BlockEngine, parts: Mapping[str, bytes]) -> None:
 def record_in(parts: Mapping[str, bytes]) -> dict[str, Any]:
     """The record of a snapshot, if this version can read it."""
     record: dict[str, Any] = json.loads(parts["record"])
-    if record.get("format") != FORMAT:
-        written = WRITTEN_BY.get(record.get("format", 1), "another version of Thalweg")
-        raise CheckpointError(
-            f"the state has format {record.get('format', 1)}, written by {written}; this version reads {FORMAT}",
-            hint="start from a new checkpoint folder, or go on with that version",
-        )
+    check_format(record.get("format", 1))
     return record
 
 

@@ -31,7 +31,7 @@ from thalweg.state.kernels.layout import COUNTED, EXPIRY, KEYS, MEMBERS, TIME, l
 from thalweg.state.keys import plain, plain_type
 from thalweg.state.roworder import RowOrder
 from thalweg.state.slice import ALWAYS, FOREVER, Slice, Window
-from thalweg.state.stem import Stem
+from thalweg.state.stem import SLICES, Stem
 from thalweg.state.times import FAR, PER_SECOND, Clock
 
 Ints = NDArray[np.int64]
@@ -280,12 +280,12 @@ def make_stem(shape: Shape, store: StoreShape, tick: str, layouts: Layouts, slic
         Window(span_of(e, tick), scattered=e.is_stream and e.window.kind in ("partition", "custom")) for e in entries
     ]
     timed = [w.span for w in windows if not w.counted]
-    length = max(max(timed) // 4, 1) if timed and FOREVER not in timed else None
+    length = max(max(timed) // SLICES, 1) if timed and FOREVER not in timed else None
     most = None
     if not entries[0].is_stream:
         most = FOREVER
     elif FOREVER not in timed:
-        most = max(slice_rows, *(e.window.rows // 4 for e in entries if e.window.kind == "rows"), 0)
+        most = max(slice_rows, *(e.window.rows // SLICES for e in entries if e.window.kind == "rows"), 0)
     wanted = layouts
     if isinstance(wanted, Mapping):
         wanted = next((wanted[name] for name in (store.name, *store.aliases) if name in wanted), "hash")

@@ -31,11 +31,10 @@ from thalweg.language.algebra import Bound
 from thalweg.language.durations import Duration
 from thalweg.language.show import show
 from thalweg.plan import Reason
+from thalweg.state.format import FORMAT, check_format
 from thalweg.state.slice import ALWAYS, FOREVER
 
 IDLE = Reason("a stream that may fall silent takes idle=")
-FORMAT = 1
-"""Version of what is written here."""
 
 
 class TreeEngine:
@@ -234,11 +233,7 @@ class TreeEngine:
                 "the state belongs to another query: - is what it was, + what it is", where="\n".join(lines),
                 hint="start from a new checkpoint, or go back to that query",
             )  # fmt: skip
-        if record["format"] != FORMAT:
-            raise CheckpointError(
-                f"the state has format {record['format']}, this version reads {FORMAT}",
-                hint="start from a new checkpoint",
-            )
+        check_format(record["format"])
         return record
 
     def restore(self, parts: Mapping[str, bytes]) -> None:

@@ -24,7 +24,7 @@ from thalweg.profile.patterns.patterns import mask_of
 from thalweg.profile.patterns.stemfacts import Probe, SliceFacts, StemFacts
 from thalweg.state.kernels.count import agreement
 from thalweg.state.slice import FOREVER, Slice
-from thalweg.state.stem import Stem
+from thalweg.state.stem import SLICES, Stem
 
 if TYPE_CHECKING:
     from thalweg.optimize.indexes.tuner import IndexTuner, IndexView
@@ -191,9 +191,9 @@ class Tuning:
         )  # fmt: skip
 
     def _evenness(self, stem: Stem, built: int, asked: bool) -> list[list[float]]:
-        """Sampled again when a quarter of the stem is new. A question (`asked`) must not change later decisions."""
+        """Sampled again when a slice of the window is new. A question (`asked`) must not change later decisions."""
         before = self._even.get(stem.name)
-        if before is not None and built - before[0] < stem.rows // 4:
+        if before is not None and built - before[0] < stem.rows // SLICES:
             return before[1]
         found = self._look(stem)
         if not asked:
@@ -243,4 +243,4 @@ def _life(stem: Stem, part: Slice, place: int, newest: int) -> float:
     """The share of a window that a slice still has to live."""
     if stem.length is None or part.expiry == FOREVER:
         return (place + 1) / len(stem.slices)
-    return min(max((part.expiry - newest) / (4 * stem.length), 0.0), 1.0)
+    return min(max((part.expiry - newest) / (SLICES * stem.length), 0.0), 1.0)

@@ -21,6 +21,7 @@ from thalweg.errors import DefinitionError
 from thalweg.execute.shape import Leg, Shape, Step
 from thalweg.plan import Pipeline, Route, Ruster
 from thalweg.plan.layout import Pattern
+from thalweg.plan.pipeline import MOST_KNOWN
 from thalweg.state.views import StemView
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ Ints = NDArray[np.int64]
 _NONE = np.empty((0, 2), np.int64)
 Kind = Literal["", "single", "two phases"]
 """How rows travel: as they go best, one stem at a time to be profiled, or probed before they are joined."""
-MOST_KNOWN = 1024
-"""Prepared routes, and combinations of routes, to keep."""
 
 
 @dataclass(frozen=True, eq=False)

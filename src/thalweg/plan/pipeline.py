@@ -16,6 +16,7 @@ from thalweg.errors import DefinitionError
 from thalweg.plan.route import Route
 
 MOST_KNOWN = 1024
+"""Size: answers of one kind to remember."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from thalweg.engine.identity import lasting
 from thalweg.engine.recut import Grid
-from thalweg.engine.snapshot import FORMAT
 from thalweg.errors import CheckpointError
 from thalweg.execute.shape import Shape
 from thalweg.language.algebra import Bound
@@ -20,6 +19,7 @@ from thalweg.language.fingerprint import changed, fingerprint
 from thalweg.language.query import Query
 from thalweg.plan import Event, Reason
 from thalweg.plan.shares import Shares
+from thalweg.state.format import FORMAT
 
 Seal = Mapping[str, Any]
 NEW = "restore what changed, or start from a new checkpoint folder"

@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.state.kernels import cache as kernels
-from thalweg.state.kernels.cache import AT, BASE, COUNT, EXPIRIES, FIRST, KEY, SLICES, SPACE
+from thalweg.state.kernels.cache import AT, BASE, COUNT, EXPIRIES, FIRST, KEY, SLICES, SPACE, WAYS
 from thalweg.state.stem import Stem
 
 Ints = NDArray[np.int64]
 PAGE = 1 << 14
-"""Bytes of a page."""
+"""Size: bytes of a page."""
 BUCKETS = 1 << 8
-"""Buckets of a new cache; it grows with its entries."""
-FULL = 4
-"""Buckets for each entry: with four to a set, hardly any key is driven out before the table grows."""
-WORD = 8
+"""Size: buckets of a new cache; it grows with its entries."""
+WORD = np.dtype(np.int64).itemsize
 
 
 @dataclass
@@ -155,7 +153,7 @@ class CacheStore:
 
     def create(self, keys: Ints, bounds: Ints, records: Ints) -> None:
         """Add entries: those of key g are records `bounds[g]` to `bounds[g + 1]`. One that finds no space is left out."""
-        if FULL * (self.live + len(keys)) > len(self.table):
+        if WAYS * (self.live + len(keys)) > len(self.table):
             self._grow(len(keys))
         at = 0
         while True:
@@ -188,10 +186,11 @@ class CacheStore:
         return int(np.flatnonzero(same)[0])
 
     def _grow(self, more: int) -> None:
-        """Double the table where its entries need it and the budget allows it."""
+        """Double the table where entries outnumber the sets of buckets (so far hardly any key is driven out), as far as the
+        budget allows it."""
         self.live = self.entries
         buckets = len(self.table)
-        while FULL * (self.live + more) > buckets:
+        while WAYS * (self.live + more) > buckets:
             buckets *= 2
         line = WORD * (KEY + self.keys)
         while buckets > len(self.table) and not self.pages.take((buckets - len(self.table)) * line):

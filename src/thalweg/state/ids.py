@@ -12,11 +12,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.state.kernels.layout import SHIFT
 from thalweg.state.slice import Slice
 
 Ints = NDArray[np.int64]
-SHIFT = 32
-"""Bits of a position; the slice's number is above them."""
 
 
 class Listener(Protocol):

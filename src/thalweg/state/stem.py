@@ -26,14 +26,16 @@ from thalweg.state.store import Columns, Store
 from thalweg.state.views import Counted, StemView, Views
 
 Ints = NDArray[np.int64]
+SLICES = 4
+"""Size: slices of a window. A row stays in memory for at most one slice longer than its window needs it."""
 SLICE_ROWS = 1024
-"""Rows below which a slice is not worth an index of its own."""
-FEW = 64
-"""With fewer rows, a search for dead ones does not pay."""
+"""Size: rows below which a slice is not worth an index of its own."""
+SPARSE = 64
+"""Size: rows below which a search for dead ones does not pay."""
 LARGE = 16
-"""An unbounded stem's slices have at least this many times `SLICE_ROWS` rows."""
-RUN = 8
-"""Slices that share an index, at most: about two windows."""
+"""Size: an unbounded stem's slices have at least this many times `SLICE_ROWS` rows."""
+RUN = 2 * SLICES
+"""Derived: slices that share an index, at most; about two windows, so that an index is built once for each."""
 
 
 class Stem:
@@ -148,7 +150,7 @@ class Stem:
         return part, at + int(np.searchsorted(times[at:], self.slices[owner + 1].since))
 
     def _counted(self, at: int, count: int) -> tuple[Slice, int]:
-        most = max(self.most, self.rows // 4)
+        most = max(self.most, self.rows // SLICES)
         if not self.slices or self.slices[-1].rows >= most:
             self.open()
         last = self.slices[-1]
@@ -256,7 +258,7 @@ class Stem:
         a slice spans many windows."""
         if self.length is None:
             return bool(self.store.counted) and self.rows > 2 * self.dense + self.slice_rows
-        return len(self.slices) <= 2 and self.rows >= FEW and self.rows > 2 * self.living(horizon)
+        return len(self.slices) <= 2 and self.rows >= SPARSE and self.rows > 2 * self.living(horizon)
 
     def living(self, horizon: int) -> int:
         """Rows that a member may still need at the horizon."""

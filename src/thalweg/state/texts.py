@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from thalweg.state.kernels import text as kernels
 
 Ints = NDArray[np.int64]
-MOST = (1 << 31) - 1
-"""Bytes that offsets of 32 bits can address."""
+ADDRESSED = (1 << 31) - 1
+"""Size: bytes that offsets of 32 bits can address."""
 
 
 def width_of(dtype: pa.DataType) -> int:
@@ -60,7 +60,7 @@ class Texts:
         if nulls:
             sources[~valid] = 0
         total = int(ends[-1])
-        if total > most or (self._width == 4 and total > MOST):
+        if total > most or (self._width == 4 and total > ADDRESSED):
             raise pa.ArrowInvalid(f"{total} bytes of text do not fit into one array of {self.type}")
         content = np.empty(total, np.uint8)
         kernels.copy_out(ends, sources, content.__array_interface__["data"][0])

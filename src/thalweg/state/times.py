@@ -22,7 +22,7 @@ from thalweg.state.slice import FOREVER
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FAR = 1 << 62
-"""A time beyond this is none: with it, adding a window's span could overflow."""
+"""Mark: a time beyond this is none: with it, adding a window's span could overflow."""
 
 
 def unit_of(spec: Source) -> str:

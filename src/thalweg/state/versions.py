@@ -23,14 +23,14 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import CheckpointError
+from thalweg.state.format import FORMAT, check_format
 
-FORMAT = 1
 RETAIN = 100
-"""Versions to keep, as Spark does (`spark.sql.streaming.minBatchesToRetain`)."""
+"""Derived: versions to keep, as Spark does (`spark.sql.streaming.minBatchesToRetain`)."""
 CLEAN = 10
-"""Batches between two cleanings: listing a folder costs more than keeping a few files longer."""
+"""Size: batches between two cleanings: listing a folder costs more than keeping a few files longer."""
 YOUNG = 600.0
-"""Seconds for which a file that no manifest names is left alone: another attempt may be about to name it."""
+"""Size: seconds for which a file that no manifest names is left alone: another attempt may be about to name it."""
 
 Place = tuple[str, int, int]
 """File, offset and length of a part."""
@@ -62,11 +62,7 @@ class Versions:
                 hint="the folder of the state belongs to the checkpoint and must be one that all workers see: put it back, "
                 "name the right one, or start from a new checkpoint",
             ) from None
-        if manifest.get("format") != FORMAT:
-            raise CheckpointError(
-                f"{path} has format {manifest.get('format')}, this version reads {FORMAT}",
-                hint="start from a new checkpoint",
-            )
+        check_format(manifest.get("format"), str(path))
         return parts
 
     # What a cell asks for

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 SCANNED = 1 / 8
-"""Cost of scanning a stored row, as a share of entering it in an index."""
+"""Tested: cost of scanning a stored row, as a share of entering it in an index."""
 
 
 @dataclass(frozen=True, slots=True)

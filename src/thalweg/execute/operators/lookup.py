@@ -28,9 +28,7 @@ from thalweg.state.kernels.layout import EXPIRY, FOREVER, NEWEST
 
 Ints = NDArray[np.int64]
 MOST = 1 << 18
-"""Combinations that the missing keys of one chunk may have; with more, memory would depend on the data."""
-DEPTHS = 64
-"""Layers of a fabric, at most: buffers for the stems behind a cache are numbered below zero."""
+"""Size: combinations that the missing keys of one chunk may have; with more, memory would depend on the data."""
 
 
 class Looking:
@@ -172,13 +170,13 @@ class Lookups:
                 yield out[:written]
 
     def _stems(
-        self, layers: Sequence[Layer], k: int, depth: int, arrival: Arrival, partial: Ints,
+        self, layers: Sequence[Layer], k: int, depth: int | None, arrival: Arrival, partial: Ints,
         deferred: set[int], cache: Cache, values: Values | None = None,
     ) -> Iterator[Ints]:  # fmt: skip
-        """Partial results through layers of one route."""
+        """Partial results through layers of one route, behind a cache at a depth; None: beside all routes."""
         read = values or given(self.stems.column, self.number, arrival)
         ends = np.array([0, len(partial)])
-        passage = Passage(self.stems, -1 - DEPTHS * depth - k, layers[k], arrival, partial, ends, None)
+        passage = Passage(self.stems, (depth, k), layers[k], arrival, partial, ends, None)
         while True:
             chunk = passage.go_on()
             for residuals, bound, _ in layers[k].checks if len(chunk) else ():
@@ -217,7 +215,7 @@ class Lookups:
             return
         deferred: set[int] = set()
         layers = self._layers(cache.cached.inputs)
-        for chunk in self._stems(layers, 0, DEPTHS - 1, arrival, partial, deferred, cache):
+        for chunk in self._stems(layers, 0, None, arrival, partial, deferred, cache):
             cache.arriving(self.number, chunk)
         cache.broken |= bool(deferred)
 

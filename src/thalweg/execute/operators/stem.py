@@ -27,12 +27,14 @@ from thalweg.state.stem import Stem
 from thalweg.state.views import StemView
 
 Ints = NDArray[np.int64]
+Depth = int | tuple[int | None, int]
+"""Of a layer on its route; behind a cache, the depth of the cache and the layer there."""
 TRUST = 1024
-"""Units of work before the first check against the limit of a ruster."""
+"""Tested: units of work before the first check against the limit of a ruster."""
 BUFFER = 1 << 14
-"""Partial results that one layer hands on at a time, and results in a chunk."""
+"""Size: partial results that one layer hands on at a time, and results in a chunk."""
 BLOCK = 1 << 8
-"""Results that are gathered at a time: they stay in the cache nearest to the core."""
+"""Size: results that are gathered at a time: they stay in the cache nearest to the core."""
 
 
 class Stems:
@@ -43,7 +45,7 @@ class Stems:
         self.stems = stems
         self.buffer = buffer
         self.residuals = Residuals(shape)
-        self._rooms: dict[int, Room] = {}
+        self._rooms: dict[Depth, Room] = {}
         self._lines = np.empty((0, shape.width), np.int64)
 
     def stem(self, i: int) -> Stem:
@@ -51,7 +53,7 @@ class Stems:
         assert stem is not None
         return stem
 
-    def room(self, depth: int) -> Room:
+    def room(self, depth: Depth) -> Room:
         """The buffers of the layer at this depth; layers are nested."""
         if depth not in self._rooms:
             self._rooms[depth] = Room(self.buffer, self.shape.width)
@@ -125,7 +127,7 @@ class Passage:
     )  # fmt: skip
 
     def __init__(
-        self, stems: Stems, depth: int, layer: Layer, arrival: Arrival, partial: Ints, ends: Ints, limit: float | None,
+        self, stems: Stems, depth: Depth, layer: Layer, arrival: Arrival, partial: Ints, ends: Ints, limit: float | None,
         left: Ints = kernels.NONE_HELD,
     ) -> None:  # fmt: skip
         """`left` is what drop probing left behind for these rows."""

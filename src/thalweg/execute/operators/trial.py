@@ -17,7 +17,7 @@ from thalweg.plan import Pipeline
 
 Ints = NDArray[np.int64]
 SAMPLE = 64
-"""Partial results per step of a profiled ruster that we count against each other stem."""
+"""Tested: partial results per step of a profiled ruster that we count against each other stem."""
 
 
 class Trials:

@@ -30,9 +30,9 @@ CLASSED = ("cbr", "mesh")
 SINGLE = ("written", "agreedy")
 COLUMNS = {name: k for k, name in enumerate((*SINGLE, *CLASSED))}
 SAMPLE = 400
-"""Size: newest rows that the mesh learns from, whose prices judge it, and that decide a trial."""
+"""Tested: newest rows that the mesh learns from, whose prices judge it, and that decide a trial."""
 MOST_OVERHEAD = 0.25
-"""Largest share of a row's cost that two classes may add: they seldom save more."""
+"""Tested: largest share of a row's cost that two classes may add: they seldom save more."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+SHARE = 0.03
+"""Derived: the project's goal. Where nothing can be gained, adapting costs at most this share of the work."""
 EAGER = 0.1
-"""Largest loan as a share of the work so far. Halved or doubled, the first order is found later or sooner."""
+"""Tested: largest loan as a share of the work so far. Halved or doubled, the first order is found later or sooner."""
 
 
 @dataclass

@@ -10,10 +10,10 @@ from thalweg.optimize.classes.classed import Bits
 from thalweg.profile.content.attributes import Values
 
 LESSON = 48
-"""Size: rows taught at a time, and new rows that must judge a plan before it can come into force. Pricing a few rows
+"""Tested: rows taught at a time, and new rows that must judge a plan before it can come into force. Pricing a few rows
 takes nearly as long as pricing dozens."""
 CONFIDENCE = 3.0
-"""Statistic: standard errors by which an estimated saving must exceed zero."""
+"""Tested: standard errors by which an estimated saving must exceed zero."""
 
 
 class Lessons:

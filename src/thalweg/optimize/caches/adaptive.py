@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from thalweg.contract.visits import Journey, Visits
+from thalweg.optimize.auto.ledger import SHARE
 from thalweg.optimize.caches.candidates import Candidate, Orders, candidates, is_closed
 from thalweg.optimize.caches.costs import Estimate, probe_price, update_price
 from thalweg.optimize.caches.select import Choice, select
@@ -27,27 +28,20 @@ from thalweg.profile.rates.flows import WINDOW, Flows
 
 State = Literal["used", "profiled", "unused"]
 INTERVAL = 10_000
-"""Rows of the query between two re-optimizations (5.8.5)."""
+"""Size: rows of the query between two re-optimizations (5.8.5)."""
 GATE = 0.2
-"""Selection runs again if a benefit or a cost moved by more (5.5.5)."""
-LONGEST = 64
-"""Intervals that a quiet tuner waits, at most."""
-TOLD = 0.25
-"""Price of telling a cache what a batch changed, as a share of sending the batch: one call of four or so."""
+"""Tested: selection runs again if a benefit or a cost moved by more (5.5.5)."""
+PATIENCE = 64
+"""Tested: intervals that a quiet tuner waits, at most."""
 NEVER = 1 << 62
-BEAT = 8
-"""Batches of an input of which one is read while nothing is due."""
-LOOK = 50
-"""Seconds at stems for each second of looking around: a look, at the price of weighing layouts for each candidate, comes
-when as many have passed; with what is heard in between that keeps it below a few per cent."""
+"""Mark: rows at which nothing is due."""
 QUOTA = 6
-"""Candidates that are watched at once (5.7: m)."""
-MOST = 24
-"""Candidates that selection weighs."""
-SMALL = 0.1
-"""Selection does not wait for candidates whose inputs bring less than this share of all rows."""
+"""Size: candidates that are watched at once (5.7: m)."""
+WEIGHED = 24
+"""Size: candidates that selection weighs."""
 MARGIN = 0.1
-"""A cache comes into force if it saves this share of all seconds at stems; less drowns in what is not modelled."""
+"""Tested: the share below which nothing counts. A cache comes into force if it saves this share of all seconds at stems,
+as less drowns in what is not modelled; selection does not wait for inputs that bring fewer of all rows."""
 
 
 @dataclass
@@ -92,7 +86,8 @@ class AdaptiveCaches(Proposals):
     def begin(self, graph: JoinGraph) -> None:
         super().begin(graph)
         self.flows = Flows(len(graph))
-        self._beats = [0] * len(graph)
+        self._next = [0] * len(graph)
+        """Rows at which a batch of an input is read while nothing is due."""
 
     # What is heard
 
@@ -123,9 +118,9 @@ class AdaptiveCaches(Proposals):
         """What a batch of an input met. While nothing is due, only some are read."""
         self.tuples += visits.rows
         self.flows.arrived(i, visits.rows)
-        self._beats[i] += 1
-        self.listening = self.tuples >= self._due or (bool(self._wanted) and self._beats[i] % BEAT == 0)
+        self.listening = self.tuples >= self._due or (bool(self._wanted) and self.tuples >= self._next[i])
         if self.listening:
+            self._next[i] = self.tuples + self._worth(self.prices.ask)
             for journey in visits.journeys:
                 self._hear(i, journey)
 
@@ -193,7 +188,7 @@ class AdaptiveCaches(Proposals):
                     self._place()
         if self.tuples < self._due or not self.tuples:
             return
-        main = [i for i in self._orders if self.flows.rate(i) >= SMALL]
+        main = [i for i in self._orders if self.flows.rate(i) >= MARGIN]
         if any(self.flows.known(i, k) < WINDOW for i in main for k in range(len(self._orders[i]))):
             return
         if not self._looking:
@@ -220,13 +215,18 @@ class AdaptiveCaches(Proposals):
             self._selected = now
             self._patience = 1
         else:
-            self._patience = min(2 * self._patience, LONGEST)
+            self._patience = min(2 * self._patience, PATIENCE)
         for s in self.standing.values():
             if s.state == "profiled":
                 s.state = "unused"
         self._watched, self._looking = set(), False
-        spared = LOOK * (1 + len(self.standing)) * self.prices.select / max(sum(self._plain().values()), 1e-12)
-        self._due = self.tuples + max(self._patience * self.interval, int(spared))
+        look = (1 + len(self.standing)) * self.prices.select
+        self._due = self.tuples + max(self._patience * self.interval, self._worth(look))
+
+    def _worth(self, seconds: float) -> int:
+        """Rows until as many seconds are no more than their share of what stems take. Weighing a candidate costs about what
+        weighing layouts does; reading a batch, what asking a policy does."""
+        return int(seconds / (SHARE * max(sum(self._plain().values()), 1e-12)))
 
     def _moved(self, now: Mapping[Placed, tuple[float, float]]) -> bool:
         """Whether a benefit or a cost has changed by more than the gate, of what all stems take."""
@@ -243,7 +243,7 @@ class AdaptiveCaches(Proposals):
         self.selections += 1
         plain = self._plain()
         hopeful = [s for s in self.standing.values() if s.estimate is not None and s.estimate.benefit > 0]
-        known = sorted(hopeful, key=lambda s: -s.estimate.net if s.estimate is not None else 0.0)[:MOST]
+        known = sorted(hopeful, key=lambda s: -s.estimate.net if s.estimate is not None else 0.0)[:WEIGHED]
         choices = [Choice(s.candidate, s.estimate.proc, s.estimate.cost) for s in known if s.estimate is not None]
         chosen = {c.candidate.placed for c in select(choices, plain)}
         if not self.force:
@@ -333,7 +333,7 @@ class AdaptiveCaches(Proposals):
         """Combinations that change a cache, and seconds to compute them where no route does."""
         c, flows, changes, apart = s.candidate, self.flows, 0.0, 0.0
         for j in c.inputs & set(self._orders):
-            apart += flows.batches(j) * TOLD * self.prices.send
+            apart += flows.batches(j) * self.prices.visit
             if c.placed.cached.judges:
                 apart += flows.batches(j) * entries * each  # it is emptied by every batch
             elif s.closed:
@@ -366,7 +366,7 @@ class AdaptiveCaches(Proposals):
         selected = [[_number(p), list(pair)] for p, pair in self._selected.items()]
         return {
             **super().snapshot(), "standing": entries, "flows": self.flows.snapshot(), "due": self._due,
-            "patience": self._patience, "selected": selected, "selections": self.selections,
+            "patience": self._patience, "next": self._next, "selected": selected, "selections": self.selections,
             "orders": [[i, list(o)] for i, o in self._orders.items()],
         }  # fmt: skip
 
@@ -382,6 +382,7 @@ class AdaptiveCaches(Proposals):
             s.misses.extend((r, m) for r, m in misses)
         self.flows.restore(record["flows"])
         self._due, self._patience, self.selections = record["due"], record["patience"], record["selections"]
+        self._next = list(record["next"])
         self._selected = {found[_key(n)].placed: (pair[0], pair[1]) for n, pair in record["selected"]}
         self._place()
 

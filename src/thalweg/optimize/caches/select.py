@@ -15,12 +15,11 @@ from math import ceil, log2
 import numpy as np
 
 from thalweg.optimize.caches.candidates import Candidate
+from thalweg.optimize.exhaustive import EXHAUSTIVE
 from thalweg.plan.cached import Cached
 
 Slot = tuple[int, int]
 """A place in the order of an input."""
-EXHAUSTIVE = 12
-"""Candidates up to which every set is tried: the thesis does so for joins of six inputs, even while they run."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,11 @@ def shared(choices: Sequence[Choice]) -> bool:
 
 
 def select(choices: Sequence[Choice], plain: Plain) -> list[Choice]:
-    """The thesis' choice of algorithm: the recursion if nothing is shared, else exhaustive for few, greedy for many."""
+    """The thesis' choice of algorithm: the recursion if nothing is shared, else exhaustive for few (it does so for joins of
+    six inputs, even while they run), greedy for many."""
     if not shared(choices):
         return recursive(choices, plain)
-    return exhaustive(choices, plain) if len(choices) <= EXHAUSTIVE else greedy(choices, plain)
+    return exhaustive(choices, plain) if 2 ** len(choices) <= EXHAUSTIVE else greedy(choices, plain)
 
 
 def recursive(choices: Sequence[Choice], plain: Plain, free: frozenset[Cached] = frozenset()) -> list[Choice]:

@@ -17,9 +17,9 @@ from thalweg.profile.content.pairs import Codes, Content, Parts
 
 Ints = NDArray[np.int64]
 MOST_CLASSES = 1024
-"""Most combinations to keep; beyond that, only those of the latest batch stay."""
+"""Size: most combinations to keep; beyond that, only those of the latest batch stay."""
 MOST_CODES = 64 * MOST_CLASSES
-"""Most possible codes for which a table gives the class directly."""
+"""Size: most possible codes for which a table gives the class directly."""
 
 
 @dataclass(eq=False)

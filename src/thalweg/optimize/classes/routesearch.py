@@ -13,27 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.optimize.classes.routeprices import Prices, subsets
+from thalweg.optimize.exhaustive import EXHAUSTIVE
 from thalweg.plan import Pipeline, Route
 
-EXACT = 8
-"""Most operators for an exact search."""
 Bits = NDArray[np.int8]
 
 
 class RouteSearch:
     """Best routes in one pipeline.
 
-    >>> from thalweg.plan import Operator
-    >>> prices = Prices.of_filters(np.array([1.0, 1.0]))
-    >>> search = RouteSearch(Pipeline("s", (Operator("a"), Operator("b"))), prices)
-    >>> search.best(np.array([[1, 0], [1, 0], [0, 1]], np.int8))
-    (Route(operators=(1, 0)), 4.0)
+        >>> from thalweg.optimize.exhaustive import EXHAUSTIVE
+    from thalweg.plan import Operator
+        >>> prices = Prices.of_filters(np.array([1.0, 1.0]))
+        >>> search = RouteSearch(Pipeline("s", (Operator("a"), Operator("b"))), prices)
+        >>> search.best(np.array([[1, 0], [1, 0], [0, 1]], np.int8))
+        (Route(operators=(1, 0)), 4.0)
     """
 
     def __init__(self, pipeline: Pipeline, prices: Prices) -> None:
         self.pipeline = pipeline
         self.prices = prices
-        self.exact = len(pipeline) <= EXACT
+        self.exact = len(pipeline) << len(pipeline) <= EXHAUSTIVE  # the steps between sets of operators, about
         self._steps = _steps(pipeline) if self.exact else ()
 
     def weigh(self, bits: Bits) -> NDArray[np.float64]:

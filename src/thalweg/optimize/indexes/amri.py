@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import DefinitionError, did_you_mean
+from thalweg.optimize.auto.ledger import SHARE
 from thalweg.optimize.indexes import migrate, schedule
 from thalweg.optimize.indexes.bitdivision import Option, divide
 from thalweg.optimize.indexes.layoutcost import Workload
@@ -44,8 +45,6 @@ PAPER: dict[str, Any] = {
     "gain": 0.05, "patience": 0, "budget": None,
 }  # fmt: skip
 """The paper's choice (sections 9.1 and 9.6), by name `amri-paper`; the assessment is ours too."""
-AHEAD = 4
-"""Selections of each stem that the budget can save up for."""
 BUCKET_BYTES = np.dtype(np.int32).itemsize
 """An entry of a directory: the number of a row."""
 
@@ -81,7 +80,7 @@ class Amri:
     patience: int = 15
     """Assessments that are left without a selection, at most, while the access patterns stay as they were at the last
     one; 0 is the paper."""
-    budget: float | None = 0.03
+    budget: float | None = SHARE
     """Share of the work done, priced, that selections may cost; those that can't be paid wait. Counted, not timed, so
     that decisions come again. None, no limit, is the paper."""
     memory: int | None = None
@@ -126,7 +125,7 @@ class Amri:
         }
         self._built = dict.fromkeys(self.stems, 0)
         self._rest = dict.fromkeys(self.stems, 0)
-        self._credit = AHEAD * self.prices.select * len(self.stems)
+        self._credit = self.prices.select * len(self.stems)
         self._clock = schedule.make(self.schedule, list(self.stems), self.window, self.period)
         return dict(self.layouts)
 
@@ -145,7 +144,7 @@ class Amri:
                 self.assessed[stem].observe(probe.mask, requests)
         self.requests += sum(counts.values())
         if self.budget is not None:
-            self._credit = min(self._credit + self.budget * done, AHEAD * self.prices.select * len(self.stems))
+            self._credit = min(self._credit + self.budget * done, self.prices.select * len(self.stems))
         self._clock.observe(counts)
 
     @property

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thalweg.errors import DefinitionError
-
-FRONTIER = 4096
-"""Size: undominated combinations up to which the division is exact. Tests hold greedy close to exact."""
+from thalweg.optimize.exhaustive import EXHAUSTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Division:
     exact: bool
 
 
-def divide(stems: Sequence[Sequence[Option]], budget: float, *, frontier: int = FRONTIER) -> Division:
+def divide(stems: Sequence[Sequence[Option]], budget: float, *, frontier: int = EXHAUSTIVE) -> Division:
     """
     >>> poor, rich = [Option(1, 10.0), Option(2, 9.0)], [Option(1, 80.0), Option(2, 40.0), Option(4, 20.0)]
     >>> divide([poor, rich], 5).taken

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError
+from thalweg.optimize.exhaustive import EXHAUSTIVE
 from thalweg.optimize.indexes.layoutcost import Grid, Workload
-
-EXHAUSTIVE = 20_000
-"""Size: layouts up to which all are weighed. Tests hold the climb within 1 % of exhaustive search."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from thalweg.errors import DefinitionError, did_you_mean
 
 SIGNIFICANT = 0.25
-"""Change of a stem's requests, against the period before, that triggers an assessment."""
+"""Tested: change of a stem's requests, against the period before, that triggers an assessment."""
 
 
 class Schedule:

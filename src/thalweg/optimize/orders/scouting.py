@@ -18,10 +18,10 @@ from thalweg.profile.prices import Prices
 from thalweg.profile.rates.given import ENOUGH
 
 SURPRISE = 1.5
-"""How many times the usual cost of a row is a surprise: rows are called back, scouts go, an order is weighed again.
+"""Tested: how many times the usual cost of a row is a surprise: rows are called back, scouts go, an order is weighed again.
 Sampling error of the few dozen rows behind an estimate is well below it."""
 LONGEST = 12
-"""Size: batches that a policy hears about together at most."""
+"""Tested: batches that a policy hears about together at most."""
 
 
 def beyond_doubt() -> float:

@@ -19,12 +19,13 @@ from thalweg.profile.rates.given import ENOUGH
 
 Values = NDArray[np.float32]
 
-LONGEST = 32
-"""Longest mean length of strings to use; longer ones are slow to hash and hardly repeat."""
+LENGTHY = 32
+"""Tested: longest mean length of strings to use; longer ones are slow to hash and hardly repeat (content-based routing
+4.4)."""
 LARGEST = 0.5
-"""Distinct share of a sample above which a string column counts as a large domain."""
+"""Statistic: distinct share of a sample above which a string column counts as a large domain."""
 TREND = 0.9
-"""Correlation with stream position above which a column rises or falls with the stream."""
+"""Statistic: correlation with stream position above which a column rises or falls with the stream."""
 
 
 class Attributes:
@@ -170,7 +171,7 @@ def _is_large(array: pa.Array) -> bool:
     if not filled:
         return False
     mean = pc.mean(pc.utf8_length(array)).as_py()
-    return bool(mean > LONGEST or pc.count_distinct(array).as_py() > max(LARGEST * filled, 2 * ENOUGH))
+    return bool(mean > LENGTHY or pc.count_distinct(array).as_py() > max(LARGEST * filled, 2 * ENOUGH))
 
 
 def _numbers(array: pa.Array) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from math import sqrt
 from typing import Any
 
 RECENT, WILD = 0.1, 36.0
-"""Weight of the newest batch in the scatter of means, and the most squared errors that one batch adds."""
+"""Statistics: weight of the newest batch in the scatter of means, and the most squared errors that one batch adds."""
 
 
 class PageHinkley:

@@ -22,9 +22,9 @@ from thalweg.profile.content.attributes import Values
 
 Floats = NDArray[np.float64]
 CHANCE = 0.05
-"""Probability of accepting a spurious split, if splits have a price."""
+"""Statistic: probability of accepting a spurious split, if splits have a price."""
 MOST_BOUNDS = 32
-"""Values of an attribute to compare with: the most frequent of a category; for an ordered attribute, half of them
+"""Size: values of an attribute to compare with: the most frequent of a category; for an ordered attribute, half of them
 evenly spaced and the rest around the best."""
 
 

@@ -16,7 +16,7 @@ from thalweg.profile.content.attributes import Attributes, Values
 
 Floats = NDArray[np.float64]
 PARTS = 24
-"""The paper's d (table 2)."""
+"""Size: the paper's d (table 2)."""
 
 
 class Partitions:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 MOST = np.iinfo(np.int32).bits
 """Bits reported: a directory of row numbers has no more."""
 FINE = 10
-"""Bits measured, at most: a sample tells nothing about more."""
+"""Size: bits measured, at most: a sample tells nothing about more."""
 SAMPLE = (1 << FINE) // 2
-"""Stored tuples to sample: enough for hundreds of pairs that agree in `FINE` bits by chance."""
+"""Derived: stored tuples to sample: enough for hundreds of pairs that agree in `FINE` bits by chance."""
 
 
 def mixed(keys: NDArray[np.int64]) -> NDArray[np.int64]:

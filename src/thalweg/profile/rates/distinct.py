@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 ROWS = 1 << 15
 """Size: rows after which the filter begins again. Keys that come back later count as new."""
 BITS = 8
-"""Bits for each of these rows: at most one in sixteen keys shares its bit with another."""
+"""Size: bits for each of these rows: at most one in sixteen keys shares its bit with another."""
 
 
 @njit(int64(int64[:, ::1], uint8[::1]), cache=True, nogil=True)

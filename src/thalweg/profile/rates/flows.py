@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 WINDOW = 10
-"""W of the thesis."""
+"""Size: the observations behind an average, W of the thesis (5.5.3)."""
 MEMORY = 1 << 15
 """Size: rows of the query after which the count of an input's rows counts half."""
 

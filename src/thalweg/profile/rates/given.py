@@ -21,12 +21,12 @@ Visited = frozenset[int]
 Seen = tuple[Visited, int, int, float, float]
 """An observation: visited before, operator, rows in, rows out, seconds."""
 ENOUGH = 8
-"""Statistic: the fewest rows that say something about all rows of their kind. With fewer, one row with many matches
+"""Tested: the fewest rows that say something about all rows of their kind. With fewer, one row with many matches
 looks like a change."""
 MEMORY = 256.0
-"""Size: rows behind an average at most, about five rounds of scouts."""
+"""Tested: rows behind an average at most, about five rounds of scouts."""
 STALE = 64
-"""Size: rounds after which an average without updates counts as unknown."""
+"""Tested: rounds after which an average without updates counts as unknown."""
 
 
 @dataclass(slots=True)

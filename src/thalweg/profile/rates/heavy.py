@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 SAMPLE, PER_BATCH = 4096, 512
 """Sizes: rows sampled of a task and of a batch, at most."""
-MOST = 3
-"""Size: values reported."""
 
 
 class HeavyHitters:
@@ -24,7 +22,7 @@ class HeavyHitters:
     >>> watch = HeavyHitters("s.k", share=4)
     >>> watch.observe(np.array([7, 7, 7, 1, 2, 7, 7, 3] * 20), pa.array([7, 7, 7, 1, 2, 7, 7, 3] * 20))
     >>> watch.record()
-    {'column': 's.k', 'share': 4, 'sampled': 160, 'values': [['7', 100], ['1', 20], ['2', 20]]}
+    {'column': 's.k', 'share': 4, 'sampled': 160, 'values': [['7', 100]]}
     """
 
     def __init__(self, column: str, share: int) -> None:
@@ -43,13 +41,16 @@ class HeavyHitters:
             self._rows += count
 
     def record(self) -> dict[str, Any]:
-        """The number of sampled rows and the counts of the most frequent values, in the form the board adds up."""
+        """The number of sampled rows and the counts of values with over half of a part's fair share, in the form the board
+        adds up."""
         if not self._rows:
             return {"column": self.column, "share": self.share, "sampled": 0, "values": []}
         codes = np.concatenate(self._codes)
         _, first, counts = np.unique(codes, return_index=True, return_counts=True)
         starts = np.cumsum([0, *(len(c) for c in self._codes)])
-        top = np.argsort(-counts, kind="stable")[:MOST]
+        # What is too much for a part in all tasks together is too much in at least one.
+        most = np.flatnonzero(2 * self.share * counts > self._rows)
+        top = most[np.argsort(-counts[most], kind="stable")]
         values = []
         for k in top.tolist():
             piece = int(np.searchsorted(starts, first[k], side="right")) - 1

@@ -20,16 +20,14 @@ from numpy.typing import NDArray
 from thalweg.contract.visits import Journey, Visit, Visits
 from thalweg.plan import Pipeline
 from thalweg.profile.prices import RECORDED, Prices
-from thalweg.profile.rates.given import Given, Seen, seen_by
+from thalweg.profile.rates.given import ENOUGH, Given, Seen, seen_by
 
 Floats = NDArray[np.float64]
 MEMORY = 8192
 """Size: rows after which an observation counts half."""
 CAP = 4.0
-"""Statistic: at this multiple of its average, one visit moves an average of `MEMORY` rows by less than A-Greedy's
+"""Tested: at this multiple of its average, one visit moves an average of `MEMORY` rows by less than A-Greedy's
 thrash-avoidance factor."""
-MIN_ROWS = 64.0
-"""Size: rows behind an average before the cap applies."""
 
 
 class Rates:
@@ -104,7 +102,7 @@ class Rates:
             if self._awake[op] == 1:
                 self._seconds[op] = self._rows[op] = self._out[op] = self._squares[op] = self._scatter[op] = 0.0
             self._awake[op] += 1
-        if self._rows[op] >= MIN_ROWS and self._seconds[op] > 0:  # a cap of zero would never let it rise
+        if self._rows[op] >= ENOUGH and self._seconds[op] > 0:  # a cap of zero would never let it rise
             seconds = min(seconds, CAP * rows * self._seconds[op] / self._rows[op])
         self.note(op, rows, out, seconds)
 

@@ -31,6 +31,8 @@ FOREVER: Final = (1 << 63) - 1
 """Expiry of a row that never leaves its window, or whose expiry is still unknown; span of an unbounded window."""
 ALWAYS: Final = -(1 << 63)
 """Time of a row without one (rows of tables)."""
+SHIFT: Final = 32
+"""Bits of a position in an id; the slice's number is above them."""
 COUNTED: Final = -1
 """Span of a window that counts rows: a separate column has the expiries."""
 
