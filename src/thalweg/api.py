@@ -85,7 +85,7 @@ def dry_run(
     policy
         Whose order to try.
     rows, seconds
-        The sample ends after so many rows, or once the predicates have taken so long.
+        The sample ends after `rows` rows, or once the predicates have taken `seconds` seconds.
     seed
         Makes the policy's own sampling repeatable.
 

@@ -92,7 +92,7 @@ def rehearse(
     pipeline: Pipeline, filters: Sequence[Filter], batches: Iterable[pa.RecordBatch],
     policy: str = "auto", seed: int = 0, seconds: float = 10.0,
 ) -> Rehearsal | None:  # fmt: skip
-    """Judge rows until there are none, or for about so many seconds; None if there are no rows."""
+    """Judge rows until there are none, or for about `seconds`; None if there are no rows."""
     kept: list[pa.RecordBatch] = []
     verdicts: list[NDArray[np.int8]] = []
     errors: list[dict[int, Exception]] = [{} for _ in filters]

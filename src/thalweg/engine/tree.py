@@ -201,10 +201,10 @@ class TreeEngine:
         for name, rows in program.waiting().items():
             why = Reason.of("{rows} rows wait for time to pass; {held} holds it back", rows=rows, held=held)
             if name in waits:
-                why = Reason.of("{now}; {wait}", now=str(why), wait=str(waits.pop(name)))
+                why = why.then(waits.pop(name))
             told[name] = Explanation("frontier", why, (), (), IDLE)
         for name, wait in waits.items():
-            why = Reason.of("{held} holds time back; {wait}", held=held, wait=str(wait))
+            why = Reason.of("{held} holds time back", held=held).then(wait)
             told[name] = Explanation("frontier", why, (), (), IDLE)
         return told
 

@@ -56,7 +56,7 @@ class Tuning:
         self._alert = 0
         """Tuples left during which the tuner is told often even if it rests, because a route has changed."""
         self._soon = 0
-        """Turns left at whose end the tuner is told at once."""
+        """Turns left that the tuner hears about as soon as they end."""
         self._routes: dict[int, Route | None] = dict.fromkeys(range(len(shape.aliases)))
         self._asked: dict[tuple[str, int], list[Any]] = {}
         """Requests, work and matches since the tuner was told, by stem and access pattern."""

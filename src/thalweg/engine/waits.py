@@ -22,7 +22,7 @@ def wait_of(node: Match) -> Reason:
     """What a row without a partner waits for, in time units."""
     left, right = _streams(node.left), _streams(node.right)
     if node.kind == "full":
-        return Reason.of("{left}; {right}", left=str(_side(left, right)), right=str(_side(right, left)))
+        return _side(left, right).then(_side(right, left))
     return _side(left, right)
 
 

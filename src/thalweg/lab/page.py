@@ -67,9 +67,7 @@ def page(title: str, record: Mapping[str, Any], outcomes: Sequence[Outcome], dra
         _section(e, o, drawings) for e, o in zip(record["experiments"], outcomes, strict=True)
     )  # fmt: skip
     papers = "; ".join(dict.fromkeys(o.experiment.paper for o in outcomes))
-    quick = (
-        " This was a quick run with short streams and few seeds, so many claims stay open." if record["quick"] else ""
-    )
+    quick = " This was a quick run with short streams and few seeds; most claims stay open." if record["quick"] else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -41,7 +41,7 @@ else:
 
 
 def read_limit(rows: int | None) -> Any:
-    """Spark's word for at most so many rows in a batch."""
+    """Spark's limit on the rows of a batch; None for all rows."""
     return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
 

@@ -77,7 +77,7 @@ def _static(frames: Mapping[str, StreamInput | TableInput]) -> None:
 
 
 def _span(query: Query, frames: Mapping[str, StreamInput | TableInput], rows: int) -> tuple[float, float]:
-    """From when to when, in seconds: where all streams have rows, and about so many."""
+    """From when to when, in seconds: a span in which all streams have rows, about `rows` of them."""
     bounds = []
     for i in query.streams:
         at = _seconds(frames[i.alias])

@@ -42,7 +42,7 @@ def checked(on_error: str) -> str:
     return on_error
 
 
-def check_tree(root: Emit, on_error: str) -> None:
+def check_settable(root: Emit, on_error: str) -> None:
     """Refuse a whole query of which bad rows could not be set aside: only join blocks do that."""
     for node in root.walk():
         condition = node.condition if isinstance(node, Keep | Match) else None

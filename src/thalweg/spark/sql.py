@@ -73,7 +73,7 @@ def sql(
     plain = bound.plain
     if plain is None:
         if on_error != "raise":
-            quarantine.check_tree(bound.root, on_error)
+            quarantine.check_settable(bound.root, on_error)
         if any(isinstance(f, TableInput) and f.refresh is not None for f in frames.values()):
             raise DefinitionError(
                 "only a plain join reads its tables again, and this query has more around it",

@@ -80,8 +80,8 @@ def test_a_fall_is_followed_without_a_cap() -> None:
 def test_the_first_rows_are_not_capped() -> None:
     costs = filters(1)
     for seconds in (1e-5, 1e-5, 1.0):
-        costs.observe(visits((0, 10, seconds)))
-    assert costs.per_row[0] == pytest.approx(0.05, rel=0.01)
+        costs.observe(visits((0, 3, seconds)))
+    assert costs.per_row[0] == pytest.approx(1 / 6, rel=0.01)
 
 
 def test_the_first_visit_stands_only_until_the_second() -> None:

@@ -21,7 +21,7 @@ def training(size: int, seed: int) -> list[dict[str, Value]]:
     values = np.stack(list(columns.values()), axis=1).astype(np.float32)
     passed = bits.astype(np.int8)
     drops = (passed == 0).astype(float)
-    # Ask for so many leaves that chance splits count too, because this experiment varies the size.
+    # Ask for enough leaves that chance splits count too, because this experiment varies the size.
     tree, leaf = induce(
         values,
         [False] * ATTRIBUTES,

@@ -114,7 +114,7 @@ class Workload:
         return total / max(sum(self.frequencies.values()), 1e-12)
 
     def benefit(self, attribute: int, bits: int) -> float:
-        """MB(A), equation (2): the most that indexing an attribute with so many bits can save, less its hashes."""
+        """MB(A), equation (2): the most that indexing an attribute with `bits` bits can save, less its hashes."""
         place = self.attributes - 1 - attribute
         share = sum([f for m, f in self.frequencies.items() if m >> place & 1])
         left = self._share(attribute, bits)

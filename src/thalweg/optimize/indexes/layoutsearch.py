@@ -31,7 +31,7 @@ class Choice:
 
 
 def space(attributes: int, bits: int) -> int:
-    """How many layouts give exactly so many bits, for N attributes (section 6.1).
+    """How many layouts give exactly `bits` bits to N attributes (section 6.1).
 
     >>> space(3, 4)
     15
@@ -40,7 +40,7 @@ def space(attributes: int, bits: int) -> int:
 
 
 def select(workload: Workload, bits: int, *, floor: int = 0, limit: int = EXHAUSTIVE) -> Choice:
-    """The cheapest layout with at most so many bits, `floor` of them for each attribute; exact unless there are more
+    """The cheapest layout with at most `bits` bits, `floor` of them for each attribute; exact unless there are more
     than `limit`.
 
     >>> from thalweg.profile.prices import Prices
@@ -61,7 +61,7 @@ def select(workload: Workload, bits: int, *, floor: int = 0, limit: int = EXHAUS
 
 
 def exhaustive(workload: Workload, bits: int, kept: list[int] | None = None, floor: int = 0) -> Choice:
-    """Every layout of at most so many bits, those beyond the floor over the attributes kept. Of equal ones, that with
+    """Every layout of at most `bits` bits, those beyond the floor over the attributes kept. Of equal ones, that with
     fewer bits."""
     chosen = list(range(workload.attributes)) if kept is None else kept
     grid = _grid(workload.attributes, tuple(chosen), bits, floor, tuple(workload.frequencies))
@@ -80,7 +80,7 @@ def _grid(attributes: int, chosen: tuple[int, ...], bits: int, floor: int, masks
 
 @lru_cache(maxsize=32)
 def _layouts(attributes: int, bits: int) -> NDArray[np.int64]:
-    """All ways to give at most so many bits, fewest first."""
+    """All ways to give at most `bits` bits, fewest first."""
     found = [line for total in range(bits + 1) for line in _compositions(attributes, total)]
     return np.array(found, np.int64).reshape(len(found), attributes)
 

@@ -1,4 +1,4 @@
-"""Queues of items, one for each group, of at most so many items; and the one row that lives at each instant."""
+"""Queues of items with limited length, one for each group; and the one row that lives at each instant."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Kafka:
             {"topic": {0: 17, 1: -2}}, where -2 is the earliest and -1 the latest. A restarted query goes on where its
             checkpoint says.
         max_offsets
-            At most so many records in a micro-batch, shared between partitions in proportion to what waits there.
+            The most records in a micro-batch, shared between partitions in proportion to what waits there.
         record
             Columns of the record to show beside the value's: "key", "topic", "partition", "offset", "timestamp",
             "timestampType", "headers". They are named with an underscore: `_key`.
@@ -82,7 +82,7 @@ class Kafka:
         fail_on_data_loss
             Whether records that the broker has deleted before they were read stop the query.
         min_partitions
-            Cut the ranges of large partitions so that at least about so many tasks read.
+            Cut the ranges of large partitions so that about this many tasks read, or more.
         writers
             Avro values framed for a schema registry: the writers' schemas by their numbers.
         """

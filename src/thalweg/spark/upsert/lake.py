@@ -2,7 +2,7 @@
 
 A repeated batch changes nothing. Delta keeps the number of the query's last batch in its log (txnAppId, txnVersion) and
 leaves a batch out that it has; Iceberg keeps it in the properties of its snapshots, where we look before we merge. Both
-are tied to the checkpoint, by the query's id. Over Connect the id can't be had: there a repeated batch is merged
+are tied to the checkpoint, by the query's id. Over Connect the id is not available, so a repeated batch is merged
 again, which gives the same rows, because the last state of a key does not depend on what was there.
 """
 

@@ -44,7 +44,7 @@ def _castable(of: Expression, target: pa.DataType) -> bool:
     if source == target or pt.is_null(source):
         return True
     if pt.is_integer(target):
-        # To anything narrower than bigint Spark goes through double, which is exact for so many digits only.
+        # To anything narrower than bigint Spark goes through double, which is exact for `_DOUBLE_DIGITS` digits only.
         exact = is_decimal(source) and (pt.is_int64(target) or source.precision <= _DOUBLE_DIGITS)
         return bool(exact or pt.is_integer(source) or pt.is_boolean(source) or pt.is_floating(source))
     if pt.is_float64(target):
