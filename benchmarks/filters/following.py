@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.filters import engine
 from benchmarks.filters.workload import Workload
-from thalweg.lab.simulate import Run, run
+from thalweg.lab.simulate import Simulated, run
 
 STATIONARY: dict[str, Sequence[float]] = {
     "unequal": (0.9, 0.8, 0.5, 0.3, 0.2, 0.1),
@@ -29,7 +29,7 @@ UNIT_SECONDS = {"md5": 5e-7, "KB": 1.7e-6}
 """Roughly CPython's time for a unit of work. Policies weigh learning against it."""
 
 
-def follow(workload: Workload, policy: str, seed: int = 0) -> Run:
+def follow(workload: Workload, policy: str, seed: int = 0) -> Simulated:
     """Exact work in the workload's unit. The policy sees recorded seconds."""
     unit = UNIT_SECONDS[workload.unit]
     content = None

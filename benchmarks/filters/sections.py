@@ -14,7 +14,7 @@ from rich.progress import Progress
 from benchmarks.filters import classes, drifting, duck, engine, following, nslkdd, onspark, regret, steady
 from benchmarks.filters.report import Column, Section, Table, Target
 from benchmarks.filters.workload import CHUNK, Oracles, Workload, oracles
-from thalweg.lab.simulate import Run
+from thalweg.lab.simulate import Simulated
 
 CHAIN = "Spark's chain"
 ON_SPARK = (*onspark.CHAINS, "written", "agreedy", "auto")
@@ -240,7 +240,7 @@ def _plain_row(
     } | more
 
 
-def _followed_row(policy: str, done: Run, workload: Workload, best: Oracles) -> dict[str, Any]:
+def _followed_row(policy: str, done: Simulated, workload: Workload, best: Oracles) -> dict[str, Any]:
     return _plain_row(
         policy, float(done.evaluations.sum()) / len(workload), done.work / len(workload), workload, best,
         profiling=float(done.extra.sum()) / done.work, order_changes=done.reorders,

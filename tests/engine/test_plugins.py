@@ -15,7 +15,7 @@ from thalweg.contract.monitor import Monitor
 from thalweg.contract.scheduler import Scheduler
 from thalweg.contract.visits import Visits
 from thalweg.optimize.orders.written import Written
-from thalweg.optimize.schedules import Drawn, Fewest
+from thalweg.optimize.schedules import DrawnSchedule, Fewest
 from thalweg.plan import Ruster
 from thalweg.profile.rates.disorder import Disorder
 
@@ -103,7 +103,7 @@ class Backwards:
         return sorted(waiting, reverse=True)
 
 
-@pytest.mark.parametrize("scheduler", [Fewest(), Drawn(3), Backwards()], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", [Fewest(), DrawnSchedule(3), Backwards()], ids=lambda s: s.name)
 def test_a_scheduler_changes_no_answer(scheduler: Scheduler) -> None:
     plain, chosen = engine(), engine(scheduler=scheduler)
     expected, got = Counter(), Counter()
@@ -121,7 +121,7 @@ def test_a_scheduler_changes_no_answer(scheduler: Scheduler) -> None:
 
 def test_chaos_draws_its_schedule() -> None:
     assert engine(policy="chaos").plan().schedule["inputs"] == "chaos"
-    assert {tuple(Drawn(seed).order({"a": 1, "b": 2, "c": 3})) for seed in range(40)} > {("a", "b", "c")}
+    assert {tuple(DrawnSchedule(seed).order({"a": 1, "b": 2, "c": 3})) for seed in range(40)} > {("a", "b", "c")}
 
 
 class Halving(Written):

@@ -14,13 +14,13 @@ import pytest
 from thalweg.lab.elements import cache as caching
 from thalweg.lab.elements.best import best_caches, best_orders, best_tree, run
 from thalweg.lab.elements.cache import Cache, compatible
-from thalweg.lab.elements.join import Join, Window, elements
+from thalweg.lab.elements.join import Held, Join, elements
 from thalweg.lab.elements.mjoin import MJoin
 from thalweg.lab.elements.tree import Tree, trees
 from thalweg.optimize.caches.candidates import candidates, global_candidates
 
 
-def drawn(seed: int, streams: int | None = None) -> tuple[Join, list[tuple[int, int, tuple[Any, ...]]], list[Window]]:
+def drawn(seed: int, streams: int | None = None) -> tuple[Join, list[tuple[int, int, tuple[Any, ...]]], list[Held]]:
     """A random join: a chain, one key for all, or any classes; few values, some of them NULL; row and range windows."""
     random = np.random.default_rng(seed)
     count = streams or int(random.integers(2, 6))
@@ -38,12 +38,12 @@ def drawn(seed: int, streams: int | None = None) -> tuple[Join, list[tuple[int, 
         i = int(random.integers(count))
         values = tuple(None if random.random() < 0.05 else int(random.integers(3)) for _ in classes[i])
         rows.append((time, i, values))
-    windows = [Window(rows=int(random.integers(1, 6))) if random.random() < 0.5 else Window(span=int(random.integers(0, 20)))
+    windows = [Held(rows=int(random.integers(1, 6))) if random.random() < 0.5 else Held(span=int(random.integers(0, 20)))
                for _ in range(count)]  # fmt: skip
     return join, rows, windows
 
 
-def by_duckdb(join: Join, rows: list[Any], windows: list[Window]) -> Counter[tuple[int, ...]]:
+def by_duckdb(join: Join, rows: list[Any], windows: list[Held]) -> Counter[tuple[int, ...]]:
     """Results as row numbers. A row leaves a row window at the time of the n-th after it."""
     tables, where, own = {}, [], range(len(join.names))
     for i in own:
@@ -76,7 +76,7 @@ def told(plan: MJoin | Tree, changes: list[Any]) -> list[Counter[Any]]:
     return [Counter(plan.take(e)) for e in changes]
 
 
-def wanted(join: Join, rows: list[Any], windows: list[Window]) -> list[Counter[Any]]:
+def wanted(join: Join, rows: list[Any], windows: list[Held]) -> list[Counter[Any]]:
     """What each element changes, by the plain MJoin, whose answer is DuckDB's."""
     changes = list(elements(join, rows, windows))
     found = told(
@@ -196,7 +196,7 @@ def test_the_example_of_the_thesis():
         (7, 2, (3,)),
         (8, 0, (1,)),
     ]
-    changes = list(elements(join, rows, [Window(rows=9)] * 3))
+    changes = list(elements(join, rows, [Held(rows=9)] * 3))
     plan = MJoin(join, orders, [cache])
     tree = Tree(join, (0, (1, 2)))
     found = [[r[:2] for r in plan.take(e)] for e in changes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thalweg.state.cache import CacheStore, Member, Pages
+from thalweg.state.cache import CacheStore, Pages, SegmentInput
 from thalweg.state.ids import ids_of
 from thalweg.state.kernels import cache as kernels
 from thalweg.state.kernels.layout import EXPIRY, FOREVER, KEYS, MEMBERS, NEWEST, TIME
@@ -47,7 +47,7 @@ def looked_up(store: CacheStore, keys: np.ndarray, time: int) -> list[list[int] 
 def test_against_a_dictionary(seed):
     random = np.random.default_rng(seed)
     rows, limit = stem("r"), [None, 1 << 12, 3000][seed % 3]
-    store = CacheStore(1, KEYS + 1, [Member(rows, 0, KEYS, 3)], Pages(limit, size=256), buckets=8)
+    store = CacheStore(1, KEYS + 1, [SegmentInput(rows, 0, KEYS, 3)], Pages(limit, size=256), buckets=8)
     truth: dict[int, list[tuple[int, int]]] = {}  # every key's rows: id and time
     now, kept = 0, 0
     for _ in range(60):
@@ -80,7 +80,7 @@ def test_against_a_dictionary(seed):
 
 def test_an_entry_that_does_not_fit_in_a_page_is_left_out():
     rows = stem("r")
-    store = CacheStore(1, KEYS + 1, [Member(rows, 0, KEYS, 3)], Pages(size=48))
+    store = CacheStore(1, KEYS + 1, [SegmentInput(rows, 0, KEYS, 3)], Pages(size=48))
     ids = build(rows, [1] * 5)
     store.create(np.array([[7], [8]]), np.array([0, 5, 5]), np.array([[1, 21, i] for i in ids]))
     assert looked_up(store, np.array([[7], [8]]), 1) == [None, []]
@@ -89,7 +89,7 @@ def test_an_entry_that_does_not_fit_in_a_page_is_left_out():
 
 def test_pages_go_back_one_by_one():
     rows = stem("r")
-    store = CacheStore(1, KEYS + 1, [Member(rows, 0, KEYS, 3)], Pages(size=48))
+    store = CacheStore(1, KEYS + 1, [SegmentInput(rows, 0, KEYS, 3)], Pages(size=48))
     ids = build(rows, [1] * 4)
     store.create(np.array([[7], [8]]), np.array([0, 2, 4]), np.array([[1, 21, i] for i in ids]))
     assert store.release() == 48

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from thalweg.errors import DefinitionError
-from thalweg.state.arena import Arena, Block
+from thalweg.state.arena import Arena, Stretch
 from thalweg.state.index import HashIndex, Layout
 from thalweg.state.kernels import count as kernels
 from thalweg.state.kernels.hashing import mix
@@ -213,7 +213,7 @@ def test_rows_that_come_in_order_are_entered_once(layout: str) -> None:
 def test_slices_that_lie_or_leave_out_of_order_are_found_again(offsets: tuple[int, ...], dies: int) -> None:
     cells = stored_rows(np.arange(16), 7)
     links = Arena({"links": np.empty(0, np.int32)})
-    run = Run(Layout("hash"), slices=[Slice(n, Block(at, 4), rows=4) for n, at in enumerate(offsets)])
+    run = Run(Layout("hash"), slices=[Slice(n, Stretch(at, 4), rows=4) for n, at in enumerate(offsets)])
     index = HashIndex((0,))
     run.refresh(0)
     index.sync(run, cells, 0, links)
@@ -221,7 +221,7 @@ def test_slices_that_lie_or_leave_out_of_order_are_found_again(offsets: tuple[in
     run.slices.pop(dies)
     for at, part in enumerate(sorted(run.slices, key=lambda s: s.block.offset)):
         part.block.offset = 4 * at
-    run.slices.append(Slice(3, Block(8, 4), rows=4))
+    run.slices.append(Slice(3, Stretch(8, 4), rows=4))
     run.stamp += 1
     run.refresh(1)
     index.sync(run, cells, 1, links)

@@ -26,7 +26,7 @@ from thalweg.watch.view import QueryView
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Measured:
     """One run of a query: rows per second of its later micro-batches, predicate calls, peak rows of state, and the answer
     as a bag of rows."""
 
@@ -37,7 +37,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Part:
+class DemoPart:
     """A query to run on Thalweg and on Spark."""
 
     name: str
@@ -55,9 +55,9 @@ class Part:
 class Compared:
     """A part that has run."""
 
-    part: Part
-    ours: Outcome
-    theirs: Outcome
+    part: DemoPart
+    ours: Measured
+    theirs: Measured
     view: RenderableType
     """The final state of the live view."""
 
@@ -66,7 +66,7 @@ class Compared:
         return self.ours.answer == self.theirs.answer
 
 
-def run(part: Part, folder: Path, console: Console, stop: Stop) -> Compared:
+def run(part: DemoPart, folder: Path, console: Console, stop: Stop) -> Compared:
     """Run both; the live view shows Thalweg's run."""
     query = _start(part.thalweg(), folder, "thalweg")
     watcher = Watcher({part.name: query}, console, live=True, notes={part.name: part.note})
@@ -74,7 +74,7 @@ def run(part: Part, folder: Path, console: Console, stop: Stop) -> Compared:
     view = watcher.frame()
     handle = api.query(part.name)
     told = handle.view()
-    ours = Outcome(_rate(query), told.calls, _most_state(told), _answer(folder / "thalweg"))
+    ours = Measured(_rate(query), told.calls, _most_state(told), _answer(folder / "thalweg"))
     console.print("The same on Spark alone, as written")
     query = _start(part.spark(), folder, "spark")
     with console.status("0 batches") as status:
@@ -82,7 +82,7 @@ def run(part: Part, folder: Path, console: Console, stop: Stop) -> Compared:
     kept = [
         sum(int(s["numRowsTotal"]) for s in p["stateOperators"]) for p in query.recentProgress if p["stateOperators"]
     ]
-    theirs = Outcome(_rate(query), part.spark_calls, max(kept) if kept else None, _answer(folder / "spark"))
+    theirs = Measured(_rate(query), part.spark_calls, max(kept) if kept else None, _answer(folder / "spark"))
     return Compared(part, ours, theirs, view)
 
 

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from thalweg import api
 from thalweg.demo import flights, intrusion
-from thalweg.demo.part import Compared, Part
+from thalweg.demo.part import Compared, DemoPart
 from thalweg.demo.part import run as run_part
 from thalweg.demo.written import probe_work
 from thalweg.errors import DefinitionError, did_you_mean
@@ -110,7 +110,7 @@ def _year(folder: Path, size: Size) -> tuple[flights.Year, list[int]]:
     return year, [work for work, _ in probe_work(year, CELLS, micros(LATENESS, "lateness"))]
 
 
-def _flights(spark: SparkSession, data: tuple[flights.Year, list[int]], policy: str) -> Part:
+def _flights(spark: SparkSession, data: tuple[flights.Year, list[int]], policy: str) -> DemoPart:
     year, written = data
     tables = {n: spark.createDataFrame(t.to_pandas(), flights.TABLES[n]) for n, t in year.tables.items()}
 
@@ -142,14 +142,14 @@ def _flights(spark: SparkSession, data: tuple[flights.Year, list[int]], policy: 
         f"A windowed join of {year.rows['flights']:,} flights and {year.rows['weather']:,} hours of weather with planes and "
         "airlines, four Python predicates"
     )
-    return Part("flights", what, year.batches, thalweg, alone, calls, note)
+    return DemoPart("flights", what, year.batches, thalweg, alone, calls, note)
 
 
 def _packets(folder: Path, size: Size) -> intrusion.Stream:
     return intrusion.write(folder / "packets", size.files, size.rows)
 
 
-def _intrusions(spark: SparkSession, stream: intrusion.Stream, policy: str) -> Part:
+def _intrusions(spark: SparkSession, stream: intrusion.Stream, policy: str) -> DemoPart:
     def source() -> DataFrame:
         reader = spark.readStream.schema(intrusion.SCHEMA).option("maxFilesPerTrigger", intrusion.PER_BATCH)
         return reader.parquet(str(stream.folder))
@@ -162,13 +162,13 @@ def _intrusions(spark: SparkSession, stream: intrusion.Stream, policy: str) -> P
 
     rows = stream.files * stream.rows
     what = f"A filter of {rows:,} packets in {len(intrusion.PHASES)} phases, six Python predicates"
-    return Part(
+    return DemoPart(
         "intrusions", what, -(-stream.files // intrusion.PER_BATCH), thalweg, lambda: chain(source()).select("id"),
         rows * len(intrusion.PREDICATES), note,
     )  # fmt: skip
 
 
-PARTS: dict[str, tuple[Callable[[Path, Size], Any], Callable[[SparkSession, Any, str], Part]]] = {
+PARTS: dict[str, tuple[Callable[[Path, Size], Any], Callable[[SparkSession, Any, str], DemoPart]]] = {
     "flights": (_year, _flights),
     "intrusions": (_packets, _intrusions),
 }

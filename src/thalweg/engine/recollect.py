@@ -12,7 +12,7 @@ from thalweg.language.query import Source
 from thalweg.optimize.caches.tuner import CacheTuner, Chosen
 from thalweg.plan.cached import Cached, Placed
 from thalweg.profile.prices import RECORDED
-from thalweg.state.cache import CacheStore, Member
+from thalweg.state.cache import CacheStore, SegmentInput
 from thalweg.state.ids import ids_of
 from thalweg.state.kernels import cache as kernels
 from thalweg.state.kernels.layout import EXPIRY, FOREVER, KEYS, MEMBERS
@@ -39,7 +39,7 @@ def measure(clock: Clock, passes: int, rows: int) -> dict[str, float]:
     at, count, first = np.empty((3, rows), np.int64)
     best = dict.fromkeys(("lookup", "recall", "keep"), float("inf"))
     for _ in range(passes):
-        store = CacheStore(1, KEYS + 1, [Member(stem, 0, KEYS, KEYS + 1)])
+        store = CacheStore(1, KEYS + 1, [SegmentInput(stem, 0, KEYS, KEYS + 1)])
         began = clock()
         store.create(keys, bounds, records)
         kept = clock()

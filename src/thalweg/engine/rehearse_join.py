@@ -41,7 +41,7 @@ class JoinWay:
 
 
 @dataclass(frozen=True)
-class Step:
+class BinaryJoin:
     """One of Spark's binary joins: what it keeps at its peak."""
 
     left: tuple[str, ...]
@@ -63,7 +63,7 @@ class JoinRehearsal:
     stored: int
     """The most rows that the windows hold at once, tables left out: what Thalweg has to keep. With windows that count
     rows, what the engine kept."""
-    spark: tuple[Step, ...]
+    spark: tuple[BinaryJoin, ...]
     """Spark's joins of streams. Empty where it has none."""
     refused: str = ""
     """Why Spark's state could not be told."""
@@ -135,7 +135,9 @@ def _batches(rows: Mapping[str, pa.Table], times: Mapping[str, Ints]) -> list[di
 # Spark's plan
 
 
-def _binary(query: Query, rows: Mapping[str, pa.Table], times: Mapping[str, Ints]) -> tuple[tuple[Step, ...], str]:
+def _binary(
+    query: Query, rows: Mapping[str, pa.Table], times: Mapping[str, Ints]
+) -> tuple[tuple[BinaryJoin, ...], str]:
     """Each binary join of streams in the written order, with the most rows that its state needs at once."""
     if any(i.window.kind not in ("range", "now") for i in query.streams):
         return (), "Spark has no joins over windows that count rows"
@@ -148,7 +150,7 @@ def _binary(query: Query, rows: Mapping[str, pa.Table], times: Mapping[str, Ints
         if not _keyed(query.block, k) or (k > 1 and not part.keys):
             return (), f"Spark refuses to join {query.inputs[k].alias} without an equality"
         (left_peak, more), (right_peak, _) = (_peak(b, query, rows, times) for b in (part, _only(query.block, k)))
-        steps.append(Step(tuple(i.alias for i in left), query.inputs[k].alias, left_peak + right_peak, more))
+        steps.append(BinaryJoin(tuple(i.alias for i in left), query.inputs[k].alias, left_peak + right_peak, more))
     return tuple(steps), ""
 
 

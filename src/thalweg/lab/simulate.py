@@ -26,7 +26,7 @@ PassBits = NDArray[np.bool_]
 
 
 @dataclass
-class Run:
+class Simulated:
     """What a policy did with a stream: work per batch (useful, and extra for profiling), and its decisions."""
 
     useful: NDArray[np.float64]
@@ -120,7 +120,7 @@ def _travel_apart(mine: PassBits, costs: NDArray[np.float64], ruster: Ruster, id
 def run(
     policy: str | Policy, bits: PassBits, costs: Sequence[float], *, seed: int = 0, batch: int = 1000,
     columns: dict[str, NDArray[Any]] | None = None, names: Sequence[str] | None = None, **options: Any,
-) -> Run:  # fmt: skip
+) -> Simulated:  # fmt: skip
     """Send the tuples through a policy in batches, and count the work."""
     n = bits.shape[1]
     pipeline = Pipeline("s", tuple(Operator(names[i] if names else f"f{i + 1}") for i in range(n)))
@@ -139,7 +139,7 @@ def run(
         extra.append(sum(v.extra_seconds for j in journeys for v in j.visits))
         evaluations.append(sum(v.rows_in + v.extra for j in journeys for v in j.visits))
         events += chosen.drain()
-    return Run(
+    return Simulated(
         np.array(useful), np.array(extra), np.array(evaluations), chosen.plan.route.operators, events, batch, orders
     )
 
@@ -214,4 +214,4 @@ def _alive(codes: NDArray[np.int64], chosen: int) -> float:
     return float(codes[present[(present & chosen) == 0]].sum())
 
 
-__all__ = ["DROPPED", "PassBits", "Run", "best_order", "cheapest", "order_work", "run", "travel"]
+__all__ = ["DROPPED", "PassBits", "Simulated", "best_order", "cheapest", "order_work", "run", "travel"]

@@ -26,7 +26,7 @@ class Fewest:
         return sorted(waiting, key=lambda name: (waiting[name], name))
 
 
-class Drawn:
+class DrawnSchedule:
     """Any order, drawn from the rows that wait, so that a replayed batch draws alike."""
 
     name = "chaos"
@@ -42,4 +42,4 @@ class Drawn:
 
 def of(policy: str, seed: int) -> Scheduler:
     """The scheduler that goes with a policy."""
-    return Drawn(seed) if policy == "chaos" else Fewest()
+    return DrawnSchedule(seed) if policy == "chaos" else Fewest()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Block:
+class Stretch:
     """A run of rows of an arena."""
 
     __slots__ = ("offset", "size")
@@ -43,7 +43,7 @@ class Arena:
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.arrays = dict(arrays)
         self.version = 0
-        self._blocks: list[Block] = []
+        self._blocks: list[Stretch] = []
         self._top = 0
         self._live = 0
 
@@ -60,16 +60,16 @@ class Arena:
         self.arrays[name] = np.full(self.capacity, fill, dtype)
         return self.arrays[name]
 
-    def allocate(self, size: int) -> Block:
+    def allocate(self, size: int) -> Stretch:
         if self._top + size > self.capacity:
             self._make_room(size)
-        block = Block(self._top, size)
+        block = Stretch(self._top, size)
         self._blocks.append(block)
         self._top += size
         self._live += size
         return block
 
-    def free(self, block: Block) -> None:
+    def free(self, block: Stretch) -> None:
         """Give a block back. Its rows stay as they are until the next `allocate` that changes `version`."""
         self._blocks.remove(block)
         self._live -= block.size

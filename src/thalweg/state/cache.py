@@ -55,7 +55,7 @@ class Pages:
 
 
 @dataclass
-class Member:
+class SegmentInput:
     """One input of the segment: its stem, its place among the stem's members, its columns in records and results."""
 
     stem: Stem
@@ -79,7 +79,7 @@ class CacheStore:
     """Entries of one segment. `width` is the length of a record, `keys` that of a key."""
 
     def __init__(
-        self, keys: int, width: int, members: Sequence[Member], pages: Pages | None = None, buckets: int = BUCKETS
+        self, keys: int, width: int, members: Sequence[SegmentInput], pages: Pages | None = None, buckets: int = BUCKETS
     ) -> None:
         self.keys, self.width, self.members = keys, width, list(members)
         self.pages = pages or Pages()

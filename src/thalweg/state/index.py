@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.plan.layout import Layout, Pattern
-from thalweg.state.arena import Arena, Block
+from thalweg.state.arena import Arena, Stretch
 from thalweg.state.kernels import index as kernels
 from thalweg.state.kernels import layout as lay
 
@@ -46,7 +46,7 @@ def buckets_for(rows: int) -> int:
 class Index:
     """Base of both: a block of links that holds bucket heads, then the chain of each row from `base` on."""
 
-    block: Block | None = None
+    block: Stretch | None = None
     base: int = 0
     heads: int = 0
     room: int = 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from thalweg.plan.layout import Layout, Pattern
-from thalweg.state.arena import Arena, Block
+from thalweg.state.arena import Arena, Stretch
 from thalweg.state.index import Index, index_for
 from thalweg.state.kernels.layout import ALWAYS as ALWAYS
 from thalweg.state.kernels.layout import COUNTED
@@ -35,7 +35,7 @@ class Window:
 @dataclass(eq=False)
 class Slice:
     number: int
-    block: Block
+    block: Stretch
     since: int = ALWAYS
     until: int = FOREVER
     rows: int = 0

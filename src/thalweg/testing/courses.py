@@ -30,7 +30,7 @@ class Step:
     rows: tuple[Any, ...]
 
 
-class Run(ABC):
+class Drive(ABC):
     """One drive along a course."""
 
     def __init__(self, make: Make, seed: int) -> None:
@@ -85,7 +85,7 @@ class Run(ABC):
 class Course(Protocol):
     """What makes runs."""
 
-    def run(self, make: Make, seed: int = 5) -> Run: ...
+    def run(self, make: Make, seed: int = 5) -> Drive: ...
 
 
 def assert_same(one: Sequence[Step], two: Sequence[Step], what: str) -> None:

@@ -18,7 +18,7 @@ from thalweg.execute.fabric import Fabric
 from thalweg.execute.filters import Filter, Rows, Verdict
 from thalweg.execute.meter import RecordedMeter
 from thalweg.plan import Operator, Pipeline, Ruster
-from thalweg.testing.courses import Make, Run
+from thalweg.testing.courses import Drive, Make
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class FilterCourse:
         return FilterRun(self, make, seed)
 
 
-class FilterRun(Run):
+class FilterRun(Drive):
     def __init__(self, course: FilterCourse, make: Make, seed: int) -> None:
         super().__init__(make, seed)
         self.course = course

@@ -167,7 +167,7 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FilterAnswer:
     """The expected outcome of a case: the rows that leave, or the error that surfaces, as (row, predicate)."""
 
     kept: tuple[int, ...]
@@ -205,7 +205,7 @@ class FilterCase:
         judge = self.predicates[predicate]
         return judge.outcome(*(self.rows[row][self.columns.index(c)] for c in judge.columns))
 
-    def answer(self) -> Answer:
+    def answer(self) -> FilterAnswer:
         """By brute force: a row leaves iff all hold; an error surfaces iff nothing else drops its row."""
         written = self.pipeline.written
         kept, raised = [], None
@@ -222,7 +222,7 @@ class FilterCase:
                 raised = raised or (row, errors[0])
             else:
                 kept.append(row)
-        return Answer(tuple(kept), raised)
+        return FilterAnswer(tuple(kept), raised)
 
 
 def make_case(seed: int, *, rows: int = 24, predicates: int = 6, raising: bool = True) -> FilterCase:
@@ -374,8 +374,8 @@ def _ruster(chance: Chance, pipeline: Pipeline, rows: np.ndarray[tuple[int], np.
 
 __all__ = [
     "TYPES",
-    "Answer",
     "DrawnPredicate",
+    "FilterAnswer",
     "FilterCase",
     "Refused",
     "batches",

@@ -17,7 +17,7 @@ from thalweg.engine.block import BlockEngine
 from thalweg.execute.meter import RecordedMeter
 from thalweg.language.bind import bind
 from thalweg.language.query import Source
-from thalweg.testing.courses import Make, Run
+from thalweg.testing.courses import Drive, Make
 
 SECOND = 1_000
 """One round of batches lasts this long; times are milliseconds."""
@@ -45,7 +45,7 @@ class JoinCourse:
         return JoinRun(self, make, seed, caches)
 
 
-class JoinRun(Run):
+class JoinRun(Drive):
     def __init__(self, course: JoinCourse, make: Make, seed: int, caches: str) -> None:
         super().__init__(make, seed)
         self.course = course

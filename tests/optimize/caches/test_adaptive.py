@@ -12,7 +12,7 @@ import thalweg as tw
 from thalweg.optimize.caches.adaptive import AdaptiveCaches
 from thalweg.plan import Event
 from thalweg.profile.prices import RECORDED
-from thalweg.profile.rates.distinct import Distinct
+from thalweg.profile.rates.distinct import DistinctKeys
 
 TEXT = """SELECT f.n AS n FROM f [RANGE 1 MILLISECONDS] AS f, s [RANGE 20 MILLISECONDS] AS s, t [RANGE 20 MILLISECONDS] AS t
 WHERE f.k = s.k AND s.j = t.j"""
@@ -130,7 +130,7 @@ def run_plain(seed: int) -> int:
 
 @pytest.mark.parametrize(("distinct", "rows"), [(100, 4000), (2000, 4000), (20_000, 20_000)])
 def test_distinct_keys_are_counted_within_a_few_per_cent(distinct, rows):
-    random, seen = np.random.default_rng(1), Distinct()
+    random, seen = np.random.default_rng(1), DistinctKeys()
     keys = random.permutation(np.resize(np.arange(distinct), rows)) * 7919
     found = sum(seen.see(part.reshape(-1, 1)) for part in np.array_split(keys, 9))
     assert found == pytest.approx(distinct, rel=0.05)

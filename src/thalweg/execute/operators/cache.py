@@ -21,8 +21,8 @@ from thalweg.execute.operators.stem import Stems
 from thalweg.execute.shape import Shape
 from thalweg.language.query import Column
 from thalweg.plan.cached import Cached, Placed
-from thalweg.profile.rates.distinct import Distinct
-from thalweg.state.cache import CacheStore, Member, Pages
+from thalweg.profile.rates.distinct import DistinctKeys
+from thalweg.state.cache import CacheStore, Pages, SegmentInput
 from thalweg.state.ids import ids_of
 from thalweg.state.kernels import cache as kernels
 from thalweg.state.kernels.layout import ALWAYS, KEYS, narrowed
@@ -86,7 +86,7 @@ class Shadow:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
-        self._distinct = Distinct()
+        self._distinct = DistinctKeys()
         self._rows, self._new = 0, 0.0
 
     def see(self, chunk: Ints, values: Sequence[pa.Array]) -> None:
@@ -113,7 +113,7 @@ class Cache:
         at = KEYS + len(extra)
         self.place_of = {i: at + k for k, i in enumerate(inputs)}
         """The record's column with the id of each input's row."""
-        members = [Member(stems.stem(i), shape.store(i).inputs.index(i), at + k, shape.row_column(i))
+        members = [SegmentInput(stems.stem(i), shape.store(i).inputs.index(i), at + k, shape.row_column(i))
                    for k, i in enumerate(inputs)]  # fmt: skip
         self.store = CacheStore(self.reader.width, at + len(inputs), members, pages)
         self.inputs = inputs

@@ -56,7 +56,7 @@ class Contender:
 
 
 @dataclass
-class Course:
+class Totals:
     """Running totals since training, one per micro-batch."""
 
     results: list[int] = field(default_factory=list)
@@ -69,11 +69,11 @@ class Course:
     """The parts of the work, plus hashes and rows moved."""
 
 
-_COURSES: dict[str, Course] = {}
+_COURSES: dict[str, Totals] = {}
 """The passes of this process, by everything that determines them."""
 
 
-def course(make: Callable[..., Streams], arguments: Mapping[str, Any], contender: Contender, seed: int) -> Course:
+def course(make: Callable[..., Streams], arguments: Mapping[str, Any], contender: Contender, seed: int) -> Totals:
     tuner = None if contender.tuner is None else sorted(contender.tuner.items())
     known = repr(
         (
@@ -90,10 +90,10 @@ def course(make: Callable[..., Streams], arguments: Mapping[str, Any], contender
     return _COURSES[known]
 
 
-def _run(streams: Streams, contender: Contender, seed: int) -> Course:
+def _run(streams: Streams, contender: Contender, seed: int) -> Totals:
     tuner = contender.make(streams.window)
     engine = BlockEngine(streams.query, policy="auto", seed=seed, index=tuner or contender.layout, slice_rows=64)
-    went, trained = Course(), _totals(engine)
+    went, trained = Totals(), _totals(engine)
     batch = max(streams.window // 20, SCOUTED)
     found, spent = 0, 0.0
     for start in range(0, streams.tuples, batch):

@@ -30,7 +30,7 @@ from thalweg.lab.chapter4.contenders import (
 from thalweg.lab.chapter4.convergence import PAPER
 from thalweg.lab.chapter4.generator import Population, spread
 from thalweg.lab.experiment import Claim, Experiment, Finding, Measurements, Panel, Trial, Value
-from thalweg.lab.simulate import Run, order_work
+from thalweg.lab.simulate import Simulated, order_work
 
 N = 8
 STEP = 2000
@@ -92,7 +92,7 @@ def _optimal_line(
 
 
 def _ratios(
-    population: Population, costs: Sequence[float], went: Run, first: int, last: int | None = None
+    population: Population, costs: Sequence[float], went: Simulated, first: int, last: int | None = None
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """True cost of the order in force against the best, for each batch from tuple `first` on."""
     orders = went.orders[first // went.batch : None if last is None else last // went.batch]

@@ -14,7 +14,7 @@ import numpy as np
 
 from thalweg.lab.chapter4.generator import Population
 from thalweg.lab.experiment import Value
-from thalweg.lab.simulate import PassBits, Run, order_work, run
+from thalweg.lab.simulate import PassBits, Simulated, order_work, run
 
 ALPHA = 0.9
 OPTIMAL, WRITTEN = "Optimal", "as written"
@@ -31,7 +31,7 @@ class Contender:
     policy: str
     options: dict[str, Any] = field(default_factory=dict)
 
-    def run(self, bits: PassBits, costs: Sequence[float], seed: int, batch: int = 1000) -> Run:
+    def run(self, bits: PassBits, costs: Sequence[float], seed: int, batch: int = 1000) -> Simulated:
         return run(self.policy, bits, costs, seed=seed, batch=batch, **self.options)
 
 
@@ -101,7 +101,7 @@ def _row(x: dict[str, Value], policy: str, seed: int, useful: float, extra: floa
     }  # fmt: skip
 
 
-def _order_ratio(population: Population, costs: Sequence[float], went: Run, start: int, least: float) -> float:
+def _order_ratio(population: Population, costs: Sequence[float], went: Simulated, start: int, least: float) -> float:
     """True cost of the orders in force relative to the best order, without the noise of the stream."""
     known = {order: population.cost(order, costs) for order in set(went.orders[start:])}
     return float(np.mean([known[order] for order in went.orders[start:]])) / least

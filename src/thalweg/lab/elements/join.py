@@ -82,14 +82,14 @@ def columns(places: Sequence[int]) -> Callable[[Record], Any]:
 
 
 @dataclass(frozen=True)
-class Window:
+class Held:
     """The last `rows` rows, or those that are not older than `span`."""
 
     rows: int | None = None
     span: float | None = None
 
 
-def elements(join: Join, arrivals: Iterable[Arrival], windows: Sequence[Window]) -> Iterator[Element]:
+def elements(join: Join, arrivals: Iterable[Arrival], windows: Sequence[Held]) -> Iterator[Element]:
     """What windows make of rows (time, stream, values) that come in the order of their times."""
     held: list[deque[tuple[float, Record]]] = [deque() for _ in windows]
     for number, (time, stream, values) in enumerate(arrivals):

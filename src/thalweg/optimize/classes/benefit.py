@@ -47,7 +47,7 @@ class Arm:
 
 
 @dataclass(eq=False)
-class Trial:
+class Tryout:
     """Attributes on trial: those of one operator, or of several that were profiled in the same batch."""
 
     chosen: dict[int, tuple[int, str]]
@@ -74,6 +74,6 @@ class Trial:
         return {"chosen": chosen, "table": self.table.record()} | arms
 
     @classmethod
-    def of(cls, record: dict[str, Any], table: ClassTable) -> Trial:
+    def of(cls, record: dict[str, Any], table: ClassTable) -> Tryout:
         chosen = {op: (j, how_much) for op, j, how_much in record["chosen"]}
         return cls(chosen, table, Arm(**record["without"]), Arm(**record["under"]))

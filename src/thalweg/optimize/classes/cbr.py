@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from thalweg.contract.batch import Batch
 from thalweg.contract.visits import UNTRIED, Visits
-from thalweg.optimize.classes.benefit import Trial
+from thalweg.optimize.classes.benefit import Tryout
 from thalweg.optimize.classes.classed import Bits, Classed, outcomes
 from thalweg.optimize.classes.classtable import ClassTable
 from thalweg.optimize.classes.learning import Learning
@@ -280,7 +280,7 @@ class CBR(Classed):
         """Drop samples from before a change."""
         self.learning.counts.forget()
 
-    def _settle(self, before: tuple[ClassTable, Trial | None]) -> None:
+    def _settle(self, before: tuple[ClassTable, Tryout | None]) -> None:
         """Order all classes by current rates, bring that into force, and record the decision."""
         learning, costs, table = self.learning, self.per_row, self.table
         for why in learning.notes:

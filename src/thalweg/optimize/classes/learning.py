@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.optimize.classes.benefit import Trial
+from thalweg.optimize.classes.benefit import Tryout
 from thalweg.optimize.classes.classtable import ClassTable
 from thalweg.optimize.classes.selectivity import Selectivities, expected, ranked
 from thalweg.plan import Pipeline
@@ -44,7 +44,7 @@ class Learning:
         self.counts = PartCounts(n)
         self.rates = Selectivities(n, d, self.alpha)
         self.table = ClassTable([-1] * n, d)
-        self.trial: Trial | None = None
+        self.trial: Tryout | None = None
         self.focus = 0
         self.calm = 0
         """Consecutive samples that changed no attribute."""
@@ -97,7 +97,7 @@ class Learning:
             if self.benefit and self.table.attribute[op] >= 0:
                 self.table = self.table.replaced(op, -1)
         if self.benefit:
-            self.trial = Trial(chosen, under)
+            self.trial = Tryout(chosen, under)
         else:
             self.table = under
             self.notes += [f"{self.told(op, j)}: {how_much}" for op, (j, how_much) in chosen.items()]
@@ -181,6 +181,6 @@ class Learning:
             self.counts.restore(record["counts"])
         self.rates.restore(record["rates"])
         self.table, trial = table(record["table"]), record["trial"]
-        self.trial = None if trial is None else Trial.of(trial, table(trial["table"]))
+        self.trial = None if trial is None else Tryout.of(trial, table(trial["table"]))
         self.focus, self.calm = int(record["focus"]), int(record["calm"])
         self.single = self.pipeline.closest(record["single"]).operators

@@ -34,10 +34,10 @@ def mark(keys: Ints, bits: NDArray[np.uint8]) -> int:
     return int(fresh)
 
 
-class Distinct:
+class DistinctKeys:
     """Counts distinct keys.
 
-    >>> seen = Distinct()
+    >>> seen = DistinctKeys()
     >>> new, known = (seen.see(np.arange(1000).reshape(-1, 1)) for _ in range(2))
     >>> 980 < new < 1020, round(known)
     (True, 0)

@@ -97,7 +97,7 @@ class KafkaSource(DataSource):
         return Reading.from_json(self.options[READING])
 
 
-class Part(InputPartition):
+class OffsetRange(InputPartition):
     """A range as Spark carries it to its task; None for none."""
 
     def __init__(self, range: Range | None) -> None:
@@ -134,7 +134,7 @@ class _Records:
                 f"{topic}[{partition}] was read up to offset {start[gone[0]]} and now "
                 + ("is not there" if now is None else f"ends at {now}")
             )
-        return [Part(r) for r in ranges(start, end, self.reading.pieces)]
+        return [OffsetRange(r) for r in ranges(start, end, self.reading.pieces)]
 
     def records(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part = partition.value

@@ -10,7 +10,7 @@ from thalweg.optimize.orders.written import Written
 from thalweg.plan import Routes
 from thalweg.testing import filtercourse, joincourse
 from thalweg.testing.chance import Seeded
-from thalweg.testing.courses import Make, Run
+from thalweg.testing.courses import Drive, Make
 from thalweg.testing.filtercourse import make_course
 from thalweg.testing.filters import make_pipeline
 from thalweg.testing.joinrun import run as run_case
@@ -46,7 +46,7 @@ def routes_are_allowed(make: Make) -> None:
     _assert_plans_allowed(joincourse.product().run(make))
 
 
-def _assert_plans_allowed(run: Run) -> None:
+def _assert_plans_allowed(run: Drive) -> None:
     for _ in range(run.length):
         run.step()
         for watched in run.policies.values():
