@@ -1,4 +1,7 @@
-"""What users import."""
+"""What users import.
+
+Many parameters: options of a query are keyword arguments with defaults, as users of Spark expect them.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,9 @@ Without row windows a result comes out of the `push` that brings its last row, i
 rows wait until the watermarks of all streams have passed their time and come out of `advance` or `close`. A row is
 dropped once no row that may still come can share its window: its last moment is before the least watermark of the other
 streams (thesis 5.1).
+
+One class: the door of a block, whose methods pass on to sources, flow, steering and snapshot. Its options are those
+of the engine.
 """
 
 from __future__ import annotations

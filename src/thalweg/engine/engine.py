@@ -2,6 +2,9 @@
 
 It is the door. A query that is nothing but a join block is run by that block's engine (`block.py`), which says what a
 result is and when it comes; every other one by the engine of trees (`tree.py`).
+
+One class: a user meets one door, so each of its methods is a question or a command to the block or tree behind it.
+Its options are keyword arguments for the same reason.
 """
 
 from __future__ import annotations

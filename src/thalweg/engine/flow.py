@@ -3,6 +3,8 @@
 Rows of one input are joined with what is stored of the others, then stored themselves, so each combination is found
 once, by its last row. Rows that travel together span no more time than a slice, unless they are few. Rows of row
 windows wait until all watermarks have passed them and then enter in the order of their times.
+
+Many parameters: the parts that a block is made of, each made elsewhere and given once.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Every block has its own adaptive engine (`leaves.py`). What leaves them are resu
 compares whole histories (`results.py`) or is a relation, whose changes come once the frontier, the least watermark of all
 streams, has passed them (`relations.py`). Rows leave as `answer.py` says. Invariant: how rows are batched, and what
 blocks decide, changes no row; taking a snapshot changes nothing.
+
+One class: the door of a tree, with the same methods as that of a block.
 """
 
 from __future__ import annotations

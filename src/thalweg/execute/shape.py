@@ -2,6 +2,8 @@
 
 From a bound query it derives which inputs share which key classes, the operators and allowed orders of each input's
 pipeline (thesis 3.2, 5.2), the columns to carry, and what each step of a route compares. No data, no decisions.
+
+One class: many short questions about one unchanging value; its readers ask across all of them.
 """
 
 from __future__ import annotations

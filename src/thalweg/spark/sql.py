@@ -4,6 +4,8 @@ Each input is packed on its own and only the packed frames are united, so Spark'
 applies. Conjuncts over one input that are plain SQL run in Spark before packing; those with Python functions run in the
 pack, adaptively; windows, keys and the rest in the cells. One stream with tables only needs no shuffle and
 no state, unless its window counts rows.
+
+Many parameters: those of `tw.sql`.
 """
 
 from __future__ import annotations

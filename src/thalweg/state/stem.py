@@ -5,6 +5,9 @@ per member that may see it. Windows over time cut slices by time (a quarter of t
 for an index), others by row count. Invariants: slices are sorted by `since` and, if cut by time, own disjoint spans; a
 row is dropped only with its whole slice, once no member's window reaches the horizon. Stems are the thesis' synopses
 (5.1) and AMRI's states (section 4.2: partitions, each with its own configuration).
+
+One class and one file: building, evicting and compacting keep the same invariants over slices, runs and listeners.
+What can stand apart does: storage (`store.py`), probing (`views.py`), ids (`ids.py`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Invariant: the verdict of a drawn predicate depends only on the row's values and is the same row by row, on Arrow arrays
 or on pandas series, so a plain loop over rows knows the answer. As for joins, one generator serves both seeds
 (thousands of cheap cases) and Hypothesis (which shrinks what it draws).
+
+One file: the types, values and predicates that are drawn must know each other, so that every verdict is known.
 """
 
 from __future__ import annotations

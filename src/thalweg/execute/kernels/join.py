@@ -3,6 +3,8 @@
 It looks up a block of rows together, so their memory accesses overlap; the deepest full block goes first, so an
 explosion of results needs no memory. Wildcard walks over bit addresses: AMRI, section 4.1. Its plain twin is in the
 tests.
+
+One file and one function: probe, candidates and match are one compiled loop over the same state.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Each has a NumPy twin in the tests. `join` does the work at a stem; `drive` only assigns rows to steps. `drive` is
 compiled with `join` and `gather` inside: when one of them changes, change this file too, or a cached `drive` runs the
 old one.
+
+Many parameters: a compiled kernel takes arrays, not objects.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Rows that hit get their combinations from the store; those that miss from what the stems give for their distinct keys,
 which is then stored. A batch whose missing keys have too many combinations takes the stems as if there were no cache.
+
+Many parameters of `_answers`: what the find kernel gave for a batch of rows travels on in one call.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Inputs that conditions connect become one leaf, so that the adaptive join does as much as possible. Leaves, subqueries
 and outer joins are units; units that a condition connects are matched, by equalities first, and what hangs above goes
 on when nothing else can be joined below it. Invariant: every condition is used where all its columns are.
+
+One file: where a condition may be used depends on every unit that was assembled before it.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ The comparison is paired on the same rows, not a model. An order is followed onl
 less than the written one; if the ledger allows no further look, only while the last look was clear and the total is a
 gain. Routes by class learn from the same rows and are priced on each row before they learn from it (contest.py); they
 come into force if they clearly save, the simplest first, and give way when they no longer do.
+
+One class and one file: the order and the classes are judged on the same profiled rows and paid from one ledger, and
+each decision reads the state of the other.
 """
 
 from __future__ import annotations

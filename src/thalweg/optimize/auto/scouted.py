@@ -7,6 +7,9 @@ the same batches go by class, half do not. In force, some batches are split agai
 longer cost less or a ruster is called back. A quick screen (screen.py) comes first: we search nothing if no attribute
 shows a signal or rows are too cheap for classes to pay. Prices multiply a row's matches with each stem alone; if stems
 are also linked with each other, that is far from the scouts' work, and classes are left alone.
+
+One class and one file: scouts serve the single order and the classes at once, and a trial, its check and its end
+share one state.
 """
 
 from __future__ import annotations

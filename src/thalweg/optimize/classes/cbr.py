@@ -16,6 +16,9 @@ How this differs from the paper:
   between partitions replaces the gain ratio.
 - Beyond the paper: `pairs` lets two attributes together be a classifier, and `consider` learns from tuples that another
   policy tried on all operators.
+
+One class and one file: what it keeps apart is elsewhere (learning.py, benefit.py, classtable.py); what is left is the
+policy's contract and the routing step.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Invariant: every row of a batch is in one ruster, whatever the content; a row of an unknown class takes the first
 route of the plan. The plan is a class label for each route in force, so a reader of the plan sees the classes.
+
+One class: the contract of a policy, each part with its default for policies with classes.
 """
 
 from __future__ import annotations

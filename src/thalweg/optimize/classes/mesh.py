@@ -17,6 +17,9 @@ How this differs from the paper:
 - Drift (5.3): a class drops its sample, is reordered at once by its latest pass rates, and is sampled again: profiling
   goes where it can change a route. The tree stays until a search from the current solution finds a better one.
 - Missing: one classification per window of tuples (5.1), rusters of several queries (5.5), time and memory caps (4.7).
+
+One class and one file: what it keeps apart is elsewhere (meshsample.py, meshfind.py, meshclasses.py); what is left is
+the policy's contract and the life of a search, from its start to its swap.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 They take flat arrays and fill arrays, so classifying a batch is one call whatever the number of classes. `values` has a
 line for each requested attribute, NaN for null. Plain twins in the tests must agree. Imported only where classes exist:
 a worker that filters without classes never loads the compiler.
+
+Many parameters: a compiled kernel takes arrays, not objects.
 """
 
 from __future__ import annotations

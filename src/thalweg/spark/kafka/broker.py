@@ -1,4 +1,7 @@
-"""`tw.kafka(...)`: topics as DataFrames, DataFrames into topics, without a jar."""
+"""`tw.kafka(...)`: topics as DataFrames, DataFrames into topics, without a jar.
+
+Many parameters: options of a topic are keyword arguments with defaults, as users of Spark expect them.
+"""
 
 from __future__ import annotations
 

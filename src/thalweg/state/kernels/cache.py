@@ -3,6 +3,8 @@
 A record is one combination of a segment's rows: newest time, first expiry, the key values that it adds, and the id of
 each row (`state/ids.py`). An entry is a bucket of a table that points at consecutive records of the heap.
 Thesis 5.4.1. Each kernel has a plain twin in the tests.
+
+Many parameters: a compiled kernel takes arrays, not objects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Index kernels: enter rows into hash and bit-address indexes, and move an index on with its window.
 
 An index is a block of `links`: bucket heads, then for each row the next one of the same bucket, newest first.
+
+Many parameters: a compiled kernel takes arrays, not objects.
 """
 
 from __future__ import annotations
