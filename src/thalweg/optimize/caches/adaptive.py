@@ -9,16 +9,15 @@ candidates too, at the price of computing them; the price of a visit counts; tim
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from thalweg.contract.visits import Journey, Visits
-from thalweg.optimize.auto.ledger import SHARE
 from thalweg.optimize.caches.candidates import Candidate, Orders, candidates, is_closed
-from thalweg.optimize.caches.costs import Estimate, probe_price, update_price
+from thalweg.optimize.caches.costs import Estimate
+from thalweg.optimize.caches.estimating import Estimating
 from thalweg.optimize.caches.select import Choice, select
+from thalweg.optimize.caches.standing import Standing, covered, group_net
 from thalweg.optimize.caches.tuner import Proposals
 from thalweg.plan import Reason
 from thalweg.plan.cached import Cached, Placed
@@ -26,7 +25,6 @@ from thalweg.plan.graph import JoinGraph
 from thalweg.profile.prices import RECORDED, Prices
 from thalweg.profile.rates.flows import WINDOW, Flows
 
-State = Literal["used", "profiled", "unused"]
 INTERVAL = 10_000
 """Size: rows of the query between two re-optimizations (5.8.5)."""
 GATE = 0.2
@@ -42,25 +40,6 @@ WEIGHED = 24
 MARGIN = 0.1
 """Tested: the share below which nothing counts. A cache comes into force if it saves this share of all seconds at stems,
 as less drowns in what is not modelled; selection does not wait for inputs that bring fewer of all rows."""
-
-
-@dataclass
-class Standing:
-    """A candidate and what is known of it."""
-
-    candidate: Candidate
-    closed: bool
-    """Whether it satisfies the prefix invariant."""
-    state: State = "profiled"
-    misses: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    """The last observations: rows, and how many of them missed."""
-    estimate: Estimate | None = None
-    why: Reason = field(default_factory=lambda: Reason("being watched"))
-
-    @property
-    def miss(self) -> float:
-        rows = sum(r for r, _ in self.misses)
-        return min(sum(m for _, m in self.misses) / rows, 1.0) if rows else 1.0
 
 
 class AdaptiveCaches(Proposals):
@@ -86,6 +65,7 @@ class AdaptiveCaches(Proposals):
     def begin(self, graph: JoinGraph) -> None:
         super().begin(graph)
         self.flows = Flows(len(graph))
+        self.estimating = Estimating(graph, self.flows, self.prices)
         self._next = [0] * len(graph)
         """Rows at which a batch of an input is read while nothing is due."""
 
@@ -97,7 +77,7 @@ class AdaptiveCaches(Proposals):
         changed = {i for i, o in orders.items() if self._orders.get(i) != tuple(o)}
         for i in changed:
             self.flows.forget(i)
-        self._orders = {i: tuple(o) for i, o in orders.items()}
+        self._orders = self.estimating.orders = {i: tuple(o) for i, o in orders.items()}
         found = every(self._orders, self.graph)
         before, self.standing = self.standing, {}
         for c in found:
@@ -120,7 +100,7 @@ class AdaptiveCaches(Proposals):
         self.flows.arrived(i, visits.rows)
         self.listening = self.tuples >= self._due or (bool(self._wanted) and self.tuples >= self._next[i])
         if self.listening:
-            self._next[i] = self.tuples + self._worth(self.prices.ask)
+            self._next[i] = self.tuples + self.estimating.worth(self.prices.ask)
             for journey in visits.journeys:
                 self._hear(i, journey)
 
@@ -131,10 +111,10 @@ class AdaptiveCaches(Proposals):
         came = tuple(others[op - first] for op in journey.ruster.route if op >= first)
         if came != order or not journey.rows or len(journey.ruster.routes) > 1:
             return
-        covered = set[int]() if journey.ruster.purpose == "profile" else self._covered(i)
+        hidden = set[int]() if journey.ruster.purpose == "profile" else covered(self.standing.values(), i)
         met = {others[v.operator - first]: v for v in journey.visits if v.operator >= first}
         for place, j in enumerate(order):
-            if place in covered:
+            if place in hidden:
                 continue
             v = met.get(j)
             if v is None:
@@ -144,10 +124,6 @@ class AdaptiveCaches(Proposals):
             seconds = v.rows_in * p.request + v.hashes * p.hash + v.buckets * p.bucket
             seconds += (v.work - v.buckets) * p.candidate
             self.flows.observe(i, place, journey.rows, v.rows_in, v.rows_out, seconds, v.judging)
-
-    def _covered(self, i: int) -> set[int]:
-        used = [s.candidate for s in self.standing.values() if s.state == "used" and s.candidate.placed.input == i]
-        return {k for c in used for k in range(c.first, c.last + 1)}
 
     def missed(self, placed: Placed, rows: int, misses: float) -> None:
         """Of some rows that came to a cache, used or watched, how many missed."""
@@ -162,13 +138,13 @@ class AdaptiveCaches(Proposals):
 
     def _watch(self) -> set[Placed]:
         """Those that would save most if they never missed, at most `QUOTA`: counting keys costs, too."""
-        plain = self._plain()
+        plain = self.estimating.plain()
         whole = sum(plain.values())
         worth = {i for i in self._orders if sum(s for (j, _), s in plain.items() if i == j) >= MARGIN * whole}
         hopes = list[tuple[float, int, Placed]]()
         for k, (p, s) in enumerate(self.standing.items()):
-            if s.state == "profiled" and p.input in worth and self._known(s):
-                hope = self._hope(s)
+            if s.state == "profiled" and p.input in worth and self.estimating.known(s.candidate):
+                hope = s.weigh(self.estimating, 0.0).net
                 if hope > (0.0 if self.force else MARGIN * whole):
                     hopes.append((-hope, k, p))
         self._watched = {p for _, _, p in sorted(hopes)[:QUOTA]}
@@ -181,8 +157,8 @@ class AdaptiveCaches(Proposals):
         self.tick()
         for placed, s in self.standing.items():
             if s.state == "used" and len(s.misses) == WINDOW:
-                s.estimate = self._estimate(s)
-                if s.estimate is not None and self._group_net(s) < 0 and not self.force:
+                s.estimate = s.weigh(self.estimating)
+                if s.estimate is not None and group_net(s, self.standing.values()) < 0 and not self.force:
                     s.state = "unused"
                     self._say(placed, _reason("it costs more than it saves", s.estimate))
                     self._place()
@@ -197,18 +173,10 @@ class AdaptiveCaches(Proposals):
         if all(len(self.standing[p].misses) >= WINDOW for p in self._watched if p.input in main):
             self._reoptimize()
 
-    def _group_net(self, standing: Standing) -> float:
-        """Net benefit of a store: benefits of all its uses, its cost once."""
-        cached = standing.candidate.placed.cached
-        used = [s.estimate for s in self.standing.values()
-                if s.state == "used" and s.candidate.placed.cached == cached and s.estimate is not None]  # fmt: skip
-        assert standing.estimate is not None
-        return sum(e.benefit for e in used) - standing.estimate.cost
-
     def _reoptimize(self) -> None:
         for p, s in self.standing.items():
-            if (p in self._watched or s.state == "used") and self._known(s) and s.misses:
-                s.estimate = self._estimate(s)
+            if (p in self._watched or s.state == "used") and self.estimating.known(s.candidate) and s.misses:
+                s.estimate = s.weigh(self.estimating)
         now = {p: (s.estimate.benefit, s.estimate.cost) for p, s in self.standing.items() if s.estimate is not None}
         if self._moved(now):
             self._select()
@@ -220,17 +188,13 @@ class AdaptiveCaches(Proposals):
             if s.state == "profiled":
                 s.state = "unused"
         self._watched, self._looking = set(), False
+        # Weighing a candidate costs about what weighing layouts does; reading a batch, what asking a policy does.
         look = (1 + len(self.standing)) * self.prices.select
-        self._due = self.tuples + max(self._patience * self.interval, self._worth(look))
-
-    def _worth(self, seconds: float) -> int:
-        """Rows until as many seconds are no more than their share of what stems take. Weighing a candidate costs about what
-        weighing layouts does; reading a batch, what asking a policy does."""
-        return int(seconds / (SHARE * max(sum(self._plain().values()), 1e-12)))
+        self._due = self.tuples + max(self._patience * self.interval, self.estimating.worth(look))
 
     def _moved(self, now: Mapping[Placed, tuple[float, float]]) -> bool:
         """Whether a benefit or a cost has changed by more than the gate, of what all stems take."""
-        scale = sum(self._plain().values())
+        scale = sum(self.estimating.plain().values())
         for p, pair in now.items():
             old = self._selected.get(p)
             if old is None or any(
@@ -241,7 +205,7 @@ class AdaptiveCaches(Proposals):
 
     def _select(self) -> None:
         self.selections += 1
-        plain = self._plain()
+        plain = self.estimating.plain()
         hopeful = [s for s in self.standing.values() if s.estimate is not None and s.estimate.benefit > 0]
         known = sorted(hopeful, key=lambda s: -s.estimate.net if s.estimate is not None else 0.0)[:WEIGHED]
         choices = [Choice(s.candidate, s.estimate.proc, s.estimate.cost) for s in known if s.estimate is not None]
@@ -277,7 +241,7 @@ class AdaptiveCaches(Proposals):
         for s in used:
             inner = [o for o in self.standing.values() if s.candidate.contains(o.candidate) and o.state == "profiled"]
             assert s.estimate is not None
-            if any(self._hope(o) > s.estimate.net for o in inner):
+            if any(o.weigh(self.estimating, 0.0).net > s.estimate.net for o in inner):
                 s.state = "profiled"
                 s.misses.clear()
                 self._say(s.candidate.placed, Reason("watched again, with what is inside it"))
@@ -294,58 +258,6 @@ class AdaptiveCaches(Proposals):
             self._costs[name] = (estimate.segment, estimate.proc + estimate.cost)
         if placed in self.standing:
             self.standing[placed].why = why
-
-    # What is estimated
-
-    def _plain(self) -> dict[tuple[int, int], float]:
-        return {(i, k): self.flows.seconds(i, k) + self.flows.judging(i, k) for i, o in self._orders.items()
-                for k in range(len(o))}  # fmt: skip
-
-    def _known(self, s: Standing) -> bool:
-        c = s.candidate
-        return all(self.flows.known(c.placed.input, k) >= WINDOW for k in range(c.first, c.last + 1))
-
-    def _hope(self, s: Standing) -> float:
-        """What it would save if it never missed."""
-        return self._estimate(s, miss=0.0).net
-
-    def _estimate(self, s: Standing, miss: float | None = None) -> Estimate:
-        assert self.graph is not None
-        c, flows, prices = s.candidate, self.flows, self.prices
-        i, cached = c.placed.input, c.placed.cached
-        places = range(c.first, c.last + 1)
-        before = frozenset([i, *self._orders[i][: c.first]])
-        rows, out = flows.rows(i, c.first), flows.out(i, c.last)
-        judged = bool(cached.judges) or not self.graph.between(before, c.inputs)
-        segment = sum(flows.seconds(i, k) + (flows.judging(i, k) if judged else 0.0) for k in places)
-        keys = len(cached.keys) + 2 * len(cached.judges)
-        each = out / rows if rows else 0.0
-        probe, update = probe_price(prices, keys, each), update_price(prices, keys)
-        miss = s.miss if miss is None else miss
-        visits = flows.batches(i) * prices.visit * (1 + 2 * min(miss * 100, 1.0))
-        entries = max(sum(m for _, m in s.misses), 1.0)
-        changes, apart = self._changes(s, entries, segment / rows if rows else 0.0)
-        width = 8 * (2 + len(c.inputs) + keys)
-        size = entries * (4 * 8 * (3 + keys) + each * width)
-        return Estimate(c, rows, segment, out, miss, probe, update, changes, visits, apart, size)
-
-    def _changes(self, s: Standing, entries: float, each: float) -> tuple[float, float]:
-        """Combinations that change a cache, and seconds to compute them where no route does."""
-        c, flows, changes, apart = s.candidate, self.flows, 0.0, 0.0
-        for j in c.inputs & set(self._orders):
-            apart += flows.batches(j) * self.prices.visit
-            if c.placed.cached.judges:
-                apart += flows.batches(j) * entries * each  # it is emptied by every batch
-            elif s.closed:
-                changes += flows.out(j, len(c.inputs) - 2) if len(c.inputs) > 1 else flows.rate(j)
-            else:
-                order = self._orders[j]
-                changes += flows.rate(j)
-                for k, other in enumerate(order):
-                    if other in c.inputs and flows.rows(j, k):
-                        apart += flows.rate(j) * flows.seconds(j, k) / flows.rows(j, k)
-                apart += flows.batches(j) * self.prices.send
-        return changes, apart
 
     # As values
 
@@ -373,7 +285,7 @@ class AdaptiveCaches(Proposals):
     def restore(self, record: dict[str, Any]) -> None:
         assert self.graph is not None
         super().restore(record)
-        self._orders = {i: tuple(o) for i, o in record["orders"]}
+        self._orders = self.estimating.orders = {i: tuple(o) for i, o in record["orders"]}
         found = {_key(_number(c.placed)): c for c in every(self._orders, self.graph)}
         self.standing = {}
         for number, state, misses in record["standing"]:
