@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -153,7 +152,7 @@ def clean(folder: Path, before: int) -> None:
     for batch in kept:
         manifest: Mapping[str, Any] = json.loads((folder / f"{batch}.json").read_bytes())
         named |= {file for file, _, _ in manifest["parts"].values()}
-    now = time.time()
+    now = _changed_at(folder / f"{max(kept)}.json", 0.0)  # by the clock that gives files their times
     for path in folder.iterdir():
         if path.suffix == ".json" and path.stem.isdigit():
             gone = int(path.stem) < before

@@ -107,6 +107,7 @@ def test_after_a_restart_it_goes_on_with_the_same_caches():
     run(engine, 1, 60, keys=20)
     again = make()
     again.restore(engine.snapshot())
+    assert tuner_of(again).snapshot() == tuner_of(engine).snapshot(), "it listens next when the other would"
     assert used(again) == used(engine) == ["f: s ⋈ t"]
     assert run(again, 5, 5, keys=20, since=60) == run(engine, 5, 5, keys=20, since=60)
 
