@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.lab.elements.join import Arrival, Element, Join, Window, elements
+from thalweg.lab.elements.join import Arrival, Element, Held, Join, elements
 
 Q3 = Join(("r", "s", "t"), ((0,), (0, 1), (1,)))
 SCANNED = Join(Q3.names, Q3.classes, scanned=((1, 1),))
@@ -30,7 +30,7 @@ class Streams:
 
 def prepared(join: Join, arrivals: Sequence[Arrival], windows: Sequence[int], filled: float) -> Streams:
     """Windows of rows; they are full at the time `filled`."""
-    made = tuple(elements(join, arrivals, [Window(rows=w) for w in windows]))
+    made = tuple(elements(join, arrivals, [Held(rows=w) for w in windows]))
     early = sum(time < filled for time, _, _ in arrivals)
     entered = np.cumsum([enters for _, _, enters in made])
     return Streams(join, made, int(np.searchsorted(entered, early)) + 1)

@@ -17,7 +17,7 @@ from thalweg.lab.elements.cache import Cache
 from thalweg.lab.elements.join import Join, Record, columns
 from thalweg.optimize.caches.candidates import Candidate, Orders
 from thalweg.optimize.caches.costs import Estimate
-from thalweg.profile.rates.distinct import Distinct
+from thalweg.profile.rates.distinct import DistinctKeys
 
 WINDOW = 10
 """Observations that each estimate averages (5.5.3: W)."""
@@ -34,7 +34,7 @@ class Shadow:
 
     def __init__(self, join: Join, candidate: Candidate) -> None:
         self.key = columns(candidate.placed.cached.keys)
-        self.seen = Distinct(RUN)
+        self.seen = DistinctKeys(RUN)
         self.misses: deque[float] = deque(maxlen=WINDOW)
         self._keys: list[int] = []
 
