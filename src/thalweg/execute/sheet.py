@@ -25,8 +25,8 @@ from thalweg.state.kernels.layout import NEWEST
 
 Ints = NDArray[np.int64]
 PART_BYTES = 64 << 20
-"""Text of one column that leaves at a time. Long texts make batches large that are few rows: a string of 1 MB may be part
-of thousands of results."""
+"""Size: bytes of text of one column that leave at a time. Long texts make batches large that are few rows: a string of
+1 MB may be part of thousands of results."""
 Times = Callable[[Ints], pa.Array]
 """Times of results, in ticks, as the column that shows them."""
 
