@@ -69,6 +69,16 @@ def session() -> SparkSession:
     )  # fmt: skip
 
 
+def warm(spark: SparkSession, feed: Feed, scratch: Path) -> None:
+    """Copy a stream, uncounted: the first query of a session waits for Java to compile its own code."""
+    frame = next(iter(_read(spark, feed).values()))
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(scratch / "check"))
+    query = writer.trigger(availableNow=True).start(str(scratch / "out"))
+    query.awaitTermination(60)
+    query.stop()
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
 def thalweg(spark: SparkSession, who: str, feed: Feed, scratch: Path, limit: float) -> Run:
     spark.conf.set(PROVIDER, ROCKSDB)
     inputs = {n: tw.stream(df, time="ts", lateness=f"{LATENESS} seconds") for n, df in _read(spark, feed).items()}
