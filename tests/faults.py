@@ -38,6 +38,13 @@ MATRIX = [
     Fault("driver killed twenty times, join", ONCE, f"{S}/test_sql_faults.py::test_killed_twenty_times"),
     Fault("driver killed while the state moves to other cells", ONCE,
           f"{S}/test_sql_faults.py::test_killed_while_the_state_moves_to_other_cells"),
+    Fault("snapshot of state left by a killed batch", ONCE,
+          f"{S}/test_sql_faults.py::test_the_snapshot_of_a_batch_that_was_not_committed_is_never_taken_up"),
+    Fault("driver killed after the sink had written, then other cells", ONCE,
+          f"{S}/test_sql_faults.py::test_a_batch_that_the_sink_had_written_is_not_run_again_by_another_cut"),
+    Fault("killed batch of other cells (state in files)", ONCE,
+          f"{S}/test_filemoves.py::test_what_a_killed_batch_of_another_cut_left_is_never_read"),
+    Fault("state of two attempts at a batch", "refused by name", f"{S}/test_filemoves.py::test_state_of_two_attempts_is_refused"),
     Fault("worker killed in mid-batch", ONCE, f"{S}/test_faults.py::test_a_python_worker_killed_in_mid_batch"),
     Fault("executor killed", ONCE, f"{S}/test_sql_faults.py::test_an_executor_killed"),
     Fault("batch replayed after its output was written", "the same rows again",
@@ -88,6 +95,8 @@ MATRIX = [
           "tests/test_first_use.py::test_a_cache_that_others_can_write_to_is_not_used"),
     Fault("password in an option", "shown nowhere", f"{S}/test_secrets.py::test_a_running_query_shows_no_password"),
 ]  # fmt: skip
+KILLS = """`python -m tests.kills --count 200` kills drivers at random moments until that many are dead, and records each run
+in tests/kills.json."""
 UNTRIED = "out of memory, slow disks"
 
 
@@ -122,6 +131,7 @@ def page() -> str:
         seen = record.get(f.what)
         told = f"{seen['seen']} ({seen['on']})" if seen else "not run on this code"
         lines.append(f"| {f.what} | {f.promised} | {told} | `{f.test.rpartition('::')[2]}` |")
+    lines += ["", KILLS]
     lines += ["", f"Not in the matrix, because no test here tries them: {UNTRIED}.", ""]
     return "\n".join(lines)
 

@@ -66,7 +66,7 @@ def recut(old: Cluster, new: Cluster, folder) -> None:
         assert len(set(names)) == len(names)
         pq.write_table(pa.table({"name": names, "content": contents}), folder / f"cell={key}" / "part.parquet")
     retired = tuple(k for k in old.stores if k not in lines)
-    new.task = replace(new.task, moved=Moved(str(folder), 3, retired))
+    new.task = replace(new.task, move=Moved(str(folder), 3, retired))
     new.stores = {k: s for k, s in old.stores.items() if k in lines}
 
 

@@ -71,9 +71,9 @@ class Grid:
 
 
 def scattered(
-    shape: Shape, old: Grid, shares: Shares, cell: int, parts: Mapping[str, bytes]
+    shape: Shape, old: Grid, shares: Shares, cell: int, parts: Mapping[str, bytes], only: int | None = None
 ) -> Iterator[tuple[int, str, bytes]]:
-    """What an old cell has for the new ones: the new cell, a name, and the content."""
+    """What an old cell has for the new ones, or for one of them: the new cell, a name, and the content."""
     record = snapshot.record_in(parts)
     by_alias = {entry["alias"]: name for name, entry in record["identity"]["inputs"].items()}
     now = {name: alias for alias, name in lasting(shape).items()}
@@ -82,10 +82,11 @@ def scattered(
         if name in now and old.first(cell, name):
             attributes = record["identity"]["inputs"][name]["attributes"]
             for target, rows in placed(shape, shares, now[name], attributes, table):
-                yield target, f"{ROWS}{now[name]}/{cell}", write_ipc(rows)
+                if only in (None, target):
+                    yield target, f"{ROWS}{now[name]}/{cell}", write_ipc(rows)
     kept = {k: record[k] for k in ("identity", "counts", "sources", "tick", "format", "lifetimes")}
     kept["inputs"] = {alias: {"counts": entry["counts"]} for alias, entry in record["inputs"].items()}
-    for target in range(shares.cells):
+    for target in range(shares.cells) if only is None else [only]:
         yield target, f"{RECORD}{cell}", json.dumps(kept).encode()
 
 

@@ -10,7 +10,6 @@ a failed, repeated or speculative task, and a restarted query, fall back to the 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 import time
@@ -33,13 +32,13 @@ from thalweg.execute.sheet import PART_BYTES
 from thalweg.plan import Event, Reason
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
-from thalweg.spark.moved import SEAL, TABLE, Moved, tables_of
+from thalweg.spark.moved import SEAL, TABLE, Moving, tables_of
 from thalweg.spark.obey import obey
 from thalweg.spark.packed import GONE, OUT, packed_lines
 from thalweg.spark.quarantine import BAD
 from thalweg.spark.quarantine import blob as blob_of
 from thalweg.spark.refresh import TAKEN, versions
-from thalweg.spark.seal import check_format, events, other_cut, refuse_cut
+from thalweg.spark.seal import check_format, check_whole, digest, events, other_cut, refuse_cut, whole
 from thalweg.spark.shared import by_input
 from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number
@@ -102,8 +101,7 @@ class Cell:
         clock = Stopwatch()
         arrived = sorted(rows, key=lambda r: (r.input, r.part))
         if arrived and arrived[0].input == GONE:
-            for name in [k[0] for k, _ in self._parts.iterator()]:
-                self._parts.removeKey((name,))
+            self._drop()
             return None
         clock.lap("receive")
         owner = (self.task.token, key)
@@ -182,17 +180,18 @@ class Cell:
             return warm, "warm"
         if kept is not None:
             check_format(kept)
-        if self.task.moved is not None and (kept is None or other_cut(kept, self.task.seal)):
-            return self._move_in(self.task.moved, owner[1]), "moved"
+        if self.task.move is not None and (kept is None or other_cut(kept, self.task.seal)):
+            return self._move_in(self.task.move, owner[1]), "moved"
         if kept is not None and other_cut(kept, self.task.seal):
-            raise refuse_cut(kept, self.task.seal, in_files=self._commit is not None)
+            raise refuse_cut(kept, self.task.seal)
         contents = (
             {k[0]: bytes(v[0]) for k, v in self._parts.iterator() if k[0] != SEAL} if self._parts.exists() else {}
         )
-        written = {k: (_digest(v), len(v)) for k, v in contents.items() if not k.startswith(TABLE)}
+        written = {k: (digest(v), len(v)) for k, v in contents.items() if not k.startswith(TABLE)}
         engine = self._engine(contents)
         if kept is None:
             return Warm(engine, {}), "new"
+        check_whole(kept, {name: own for name, (own, _) in written.items()})
         engine.restore(contents)
         count_on(engine, kept.get("failed", 0))
         told = events(kept, self.task.seal) if owner[1] == FIRST and not self.task.above else []
@@ -208,17 +207,20 @@ class Cell:
             self._parts.updateValue((name,), (tables[name],))
         return self.task.engine((n.removeprefix(TABLE).rpartition("/")[0], content) for n, content in tables.items())
 
-    def _move_in(self, moved: Moved, key: int) -> Warm:
-        """Take up the rows that cells of an old cut had for this one, in place of what is there."""
-        if batch_number() not in (moved.batch, None):
-            raise CheckpointError(
-                f"the state was to move in batch {moved.batch}, and this is batch {batch_number()}: the checkpoint went on "
-                "after the query was defined",
-                hint="define the query again, and start it before another one uses its checkpoint",
-            )
-        contents = moved.parts(key)
+    def _drop(self) -> None:
         for name in [k[0] for k, _ in self._parts.iterator()] if self._parts.exists() else []:
             self._parts.removeKey((name,))
+
+    def _move_in(self, move: Moving, key: int) -> Warm:
+        """Take up the rows that cells of an old cut had for this one, in place of what is there."""
+        if batch_number() not in (move.batch, None):
+            raise CheckpointError(
+                f"the state was to move in batch {move.batch}, and this is batch {batch_number()}: that batch was already "
+                "written by a driver that was killed, or by another one",
+                hint="define the query again and start it: its state moves then",
+            )
+        contents = move.parts(key)
+        self._drop()
         tables = {name: content for name, content in contents.items() if name.startswith(TABLE)}
         for name, content in tables.items():
             self._parts.updateValue((name,), (content,))
@@ -232,17 +234,18 @@ class Cell:
         parts = warm.engine.snapshot()
         written = 0
         for name, content in parts.items():
-            digest = (_digest(content), len(content))
-            if warm.written.get(name) != digest:
+            now = (digest(content), len(content))
+            if warm.written.get(name) != now:
                 self._parts.updateValue((name,), (content,))
-                warm.written[name] = digest
+                warm.written[name] = now
                 written += len(content)
         for name in [n for n in warm.written if n not in parts]:
             self._parts.removeKey((name,))
             del warm.written[name]
         warm.stamp = uuid.uuid4().hex
         failed = sum(b.faults.count for b in warm.engine.blocks if b.faults is not None)
-        own = json.dumps({"stamp": warm.stamp, "failed": failed, **self.task.seal}).encode()
+        parts_now = whole({name: own for name, (own, _) in warm.written.items()})
+        own = json.dumps({"stamp": warm.stamp, "failed": failed, "parts": parts_now, **self.task.seal}).encode()
         self._parts.updateValue((SEAL,), (own,))
         return written + len(own)
 
@@ -339,10 +342,6 @@ def arrivals(rows: Iterable[Row], shared: Mapping[str, Sequence[str]]) -> tuple[
             for alias, table in by_input(row.input, read_ipc(row.blob), shared):
                 tables.setdefault(alias, []).append(table)
     return {alias: pa.concat_tables(parts) for alias, parts in tables.items()}, newest
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def batch_cell(task: CellTask) -> Any:

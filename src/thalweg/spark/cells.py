@@ -30,6 +30,7 @@ from thalweg.spark.celltask import CellTask
 from thalweg.spark.compat import arrow_schema
 from thalweg.spark.filecell import RETAINED, FileCell, filecell, first_batch
 from thalweg.spark.keys import cell_keys
+from thalweg.spark.moved import Moved
 from thalweg.spark.onward import Onward
 from thalweg.spark.pack import Retired
 from thalweg.spark.packed import OUT_DDL, PACKED_DDL
@@ -78,7 +79,8 @@ class Cells:
         shared = {b.names[g[0]]: [b.names[a] for a in g] for b in self.blocks for g in b.groups}
         task = self.run.cell_task(routed, self.shares, idle, shared)
         task = entry.task = replace(task, judged=judged)
-        task, retired = self._moving(task)
+        task = self._moving(task)
+        retired = Retired(task.move.batch, task.move.retired) if isinstance(task.move, Moved) else None
         packs = self._packed(streams=True, retired=retired)
         if not self.run.streaming and isinstance(routed, Bound):
             packs = packs.unionByName(self._wake())
@@ -119,12 +121,11 @@ class Cells:
         results = self.run.observed(results, task.stage, entry)
         return results if task.onward is not None else self.run.unpacked(results, arrow_schema(schema), schema, entry)
 
-    def _moving(self, task: CellTask) -> tuple[CellTask, Retired | None]:
-        """The task with the state of an old cut, if the checkpoint has one, and the cells that are no more."""
+    def _moving(self, task: CellTask) -> CellTask:
+        """The task with the state of an old cut, if the checkpoint has one. Cells move state in files by themselves."""
         if not self.run.streaming or self.keep.checkpoint is None or self.files is not None:
-            return task, None
-        move = checkpoints.moved(self.run.spark, task, self.keep.checkpoint)
-        return (task, None) if move is None else (replace(task, moved=move), Retired(move.batch, move.retired))
+            return task
+        return replace(task, move=checkpoints.moved(self.run.spark, task, self.keep.checkpoint))
 
     # Rows for the cells
 

@@ -15,7 +15,7 @@ from thalweg.execute.faults import Faults
 from thalweg.language.algebra import Bound
 from thalweg.language.query import Input, Query
 from thalweg.plan.shares import Shares
-from thalweg.spark.moved import Moved
+from thalweg.spark.moved import Moving
 from thalweg.spark.onward import Onward
 from thalweg.spark.seal import seal
 from thalweg.spark.shared import by_input
@@ -44,7 +44,7 @@ class CellTask:
     """A fixed layout, or an index tuner by name."""
     judged: Query | Bound | None = None
     """The query with the conditions that packing applies."""
-    moved: Moved | None = None
+    move: Moving | None = None
     """State of an old cut, to take up in one batch."""
     caches: str = "off"
     """A tuner of caches by name."""

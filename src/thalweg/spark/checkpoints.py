@@ -25,6 +25,7 @@ from thalweg.language.query import Query
 from thalweg.spark.board import board
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
+from thalweg.spark.leftovers import Checkpoint
 from thalweg.spark.moved import LINES_DDL, SEAL, Moved, Mover, mover
 from thalweg.spark.seal import check_format, news, other_cut, refuse_cut
 
@@ -45,7 +46,7 @@ class Written:
 
 
 def read(spark: SparkSession, folder: str) -> Written | None:
-    """None if no batch of a join was committed there."""
+    """What the last committed batch left; None if there is none."""
     try:
         found = spark.read.format("state-metadata").load(folder)
         metadata = found.agg(F.max("maxBatchId"), F.max("operatorId")).collect()
@@ -57,6 +58,10 @@ def read(spark: SparkSession, folder: str) -> Written | None:
     batch, operator = metadata[0] if metadata else (None, 0)
     if batch is None:
         return None
+    return _read(spark, folder, int(batch), operator)
+
+
+def _read(spark: SparkSession, folder: str, batch: int, operator: int = 0) -> Written:
     rows = _parts(spark, folder, batch, operator).where(F.col("name").isin(SEAL, "record", RECORD)).collect()
     cells: dict[int, dict[str, bytes]] = {}
     for row in rows:
@@ -65,7 +70,7 @@ def read(spark: SparkSession, folder: str) -> Written | None:
     if whole is None:
         raise CheckpointError(f"the checkpoint in '{folder}' holds no state of tw.sql", hint="is it another query's?")
     grids = {key: json.loads(c[SEAL]).get("grid") for key, c in cells.items() if SEAL in c}
-    return Written(int(batch), json.loads(whole.pop(SEAL)), next(iter(whole.values())), grids)
+    return Written(batch, json.loads(whole.pop(SEAL)), next(iter(whole.values())), grids)
 
 
 def _parts(spark: SparkSession, folder: str, batch: int, operator: int = 0) -> DataFrame:
@@ -160,7 +165,10 @@ def checked(query: DataFrame | str, folder: str) -> Check:
 
 def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
     """Write what each new cell gets, if the checkpoint is cut otherwise; None if there is nothing to move."""
+    files = Checkpoint.of(folder)
     found = read(spark, folder)
+    if files is not None:
+        files.forget_snapshots(-1 if found is None else found.batch)
     if found is None:
         return None
     check_format(found.seal)
@@ -169,14 +177,21 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
         return None
     engine = task.engine().blocks[0]
     compared(engine, record_in({"record": found.record}))
-    if not other_cut(found.seal, task.seal):
+    if not any(other_cut({"grid": grid}, task.seal) for grid in found.grids.values()):
         return None
+    if not _one_cut(found) and files is not None and files.forget_snapshots(-1):
+        found = _read(spark, folder, found.batch)  # a start without checkpoint= had let one of them count
+    if not _one_cut(found):
+        raise CheckpointError(
+            f"the state in '{folder}' is part of one cut and part of another, and can't be moved",
+            hint="a batch was killed while Spark wrote its state: restart from a copy of the checkpoint, or start anew",
+        )
     from thalweg.engine.adopt import adoptable
 
     adoptable(engine, record_in({"record": found.record}))
     old = Grid.of(found.seal["grid"])
-    _one_cut(found, old, folder)
     target = f"{folder.rstrip('/')}/{FOLDER}/{found.batch}"
+    assert isinstance(task.query, Query)
     move = mover(Mover(task.query, task.shares, old, task.shared))
     lines = _parts(spark, folder, found.batch).groupBy("key").applyInArrow(move, LINES_DDL)
     try:
@@ -189,18 +204,10 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
     return Moved(target, found.batch + 1, tuple(k for k in cell_keys(old.cells) if k not in keys))
 
 
-def _one_cut(found: Written, old: Grid, folder: str) -> None:
-    """Refuse state that is of several cuts.
-
-    Spark names files of state by version. The snapshot of a batch that was killed before it was committed passes for
-    that of the batch which then ran in its place. Spark's second format (`checkpointFormatVersion`) names them by writer,
-    but then a restart fails where a file sink had written the killed batch, so it is not used.
-    """
-    if set(found.grids) != set(cell_keys(old.cells)) or any(Grid.of(g) != old for g in found.grids.values()):
-        raise CheckpointError(
-            f"the state in '{folder}' is part of one cut and part of another, and can't be moved",
-            hint="a batch was killed while Spark wrote its state: restart from a copy of the checkpoint, or start anew",
-        )
+def _one_cut(found: Written) -> bool:
+    """Whether all cells were written under one cut, and no other is there."""
+    old = Grid.of(found.seal["grid"])
+    return set(found.grids) == set(cell_keys(old.cells)) and all(Grid.of(g) == old for g in found.grids.values())
 
 
 def _absent(error: str) -> bool:

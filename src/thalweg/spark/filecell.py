@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +50,8 @@ class FileCell:
     def run(self, batches: Batches) -> Batches:
         """Of each cell its results, then its report; or lines for the cells above."""
         from thalweg.spark.cell import Cell
-        from thalweg.state.versions import Versions
+        from thalweg.spark.filemoves import FIRST, FileMove, clean
+        from thalweg.state.versions import CLEAN, Versions
 
         query, batch = query_id(), batch_number()
         arrived: dict[int, list[Row]] = {}
@@ -61,14 +62,19 @@ class FileCell:
             return
         assert query is not None
         assert batch is not None
+        root = Path(self.folder) / query
+        move = None if self.cell.above else FileMove.of(root, batch, self.cell)
+        task = self.cell if move is None else replace(self.cell, move=move)
         for key, rows in sorted(arrived.items()):
             name = f"above-{key}" if self.cell.above else str(key)
-            store = Versions(Path(self.folder) / query / name, batch, self.retain)
-            cell = Cell(self.cell, store, store.commit)
+            store = Versions(root / name, batch, self.retain, empty=move is not None)
+            cell = Cell(task, store, store.commit)
             if self.cell.onward is not None:
                 yield packed_lines(list(cell.run(key, rows)))
             elif (taken := cell.take(key, rows)) is not None:
                 yield from self._rows(taken)
+            if key == FIRST and batch % CLEAN == 0:
+                clean(root, batch - self.retain)
 
     def _rows(self, taken: Taken) -> Batches:
         aside = map(read_ipc, taken.bad)

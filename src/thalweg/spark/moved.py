@@ -2,18 +2,19 @@
 
 The driver reads the state as of the last committed batch and writes what each new cell gets; the cells take it up in the
 next batch, and that batch commits both. Cells that are no more are told to drop their state in the same batch. Killed
-before the commit, everything should begin again from the same committed state. That does not always hold: what Spark left
-of the killed batch can pass for the batch that took its place (`checkpoints._one_cut`).
+before the commit, everything begins again from the same committed state; what the killed batch left is told from it by
+`leftovers.py`. Where state lies in files, cells read those of the old cut by themselves (`filemoves.py`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from thalweg.engine.identity import lasting, renamed
 from thalweg.engine.placing import ByShares
@@ -25,6 +26,8 @@ from thalweg.language.algebra import Bound
 from thalweg.language.query import Query
 from thalweg.plan.shares import Shares
 from thalweg.spark.keys import cell_keys
+from thalweg.spark.leftovers import opened
+from thalweg.spark.seal import check_whole, digest
 from thalweg.spark.shared import MEMBERS, Member, by_input, split
 from thalweg.state.store import read_ipc, write_ipc
 
@@ -36,9 +39,18 @@ LINES = pa.schema([("key", pa.int32()), ("name", pa.string()), ("content", pa.bi
 LINES_DDL = "key int, name string, content binary"
 
 
+class Moving(Protocol):
+    """State of another cut, which cells take up in one batch."""
+
+    @property
+    def batch(self) -> int: ...
+    def parts(self, key: int) -> dict[str, bytes]:
+        """What there is for one cell."""
+
+
 @dataclass(frozen=True)
 class Moved:
-    """Where the moved state lies, and for which batch."""
+    """Where the state lies that the driver has moved, and for which batch; a `Moving`."""
 
     folder: str
     batch: int
@@ -47,9 +59,8 @@ class Moved:
     """Keys of cells that are no more."""
 
     def parts(self, key: int) -> dict[str, bytes]:
-        """What there is for one cell."""
         try:
-            system, path = fs.FileSystem.from_uri(_uri(self.folder))
+            system, path = opened(self.folder)
             table = pq.read_table(f"{path}/cell={key}", filesystem=system, partitioning=None)
         except (OSError, pa.ArrowException) as error:
             raise CheckpointError(
@@ -57,13 +68,6 @@ class Moved:
                 hint="workers must see the checkpoint folder through pyarrow.fs; else keep the old number of cells",
             ) from error
         return dict(zip(table["name"].to_pylist(), table["content"].to_pylist(), strict=True))
-
-
-def _uri(folder: str) -> str:
-    """As Arrow takes it: Spark writes local paths as file:/x or plainly."""
-    if folder.startswith("file:/") and not folder.startswith("file://"):
-        return "file://" + folder.removeprefix("file:")
-    return folder
 
 
 @dataclass(frozen=True)
@@ -75,13 +79,19 @@ class Mover:
     shares: Shares
     old: Grid
     shared: Mapping[str, Sequence[str]]
+    only: int | None = None
+    """The key of the cell to which lines go; None for all."""
 
     def run(self, key: int, parts: Mapping[str, bytes]) -> Iterator[tuple[int, str, bytes]]:
+        check_whole(
+            json.loads(parts[SEAL]), {k: digest(v) for k, v in parts.items() if k != SEAL and not k.startswith(TABLE)}
+        )
         shape = Shape(self.query, prefiltered=True, leave=True)
         cell, keys = cell_keys(self.old.cells).index(key), cell_keys(self.shares.cells)
         aliases = renamed(record_in(parts)["identity"], shape)
         rest = {name: content for name, content in parts.items() if name != SEAL and not name.startswith(TABLE)}
-        for target, name, content in scattered(shape, self.old, self.shares, cell, rest):
+        only = None if self.only is None else keys.index(self.only)
+        for target, name, content in scattered(shape, self.old, self.shares, cell, rest, only):
             yield keys[target], name, content
         for name, content in parts.items():
             if name.startswith(TABLE):

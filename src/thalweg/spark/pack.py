@@ -100,9 +100,11 @@ class PackTask:
                 cells[cell].append(part)
             watch.lap("pack")
         watch.lap("source")
+        moves = False
         if self.retired is not None and batch_number() == self.retired.batch:
+            moves = True  # the cells that take up the moved state need to hear of the batch
             yield _farewell(self.retired.keys)
-        if not came and not self.beats:
+        if not came and not self.beats and not moves:
             return
         for m in members:
             if m.sieve is not None and not m.sieve.frozen:

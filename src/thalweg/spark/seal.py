@@ -6,6 +6,7 @@ know: how rows were cut into cells, the code of Python functions, and the condit
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -48,6 +49,29 @@ def seal(query: Query | Bound, shares: Shares, judged: Query | Bound) -> dict[st
     }
 
 
+def digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def whole(parts: Mapping[str, bytes]) -> str:
+    """One digest over the digests of all parts, by name: state that is part of one version and part of another differs.
+
+    >>> whole({"a": b"1", "b": b"2"}) == whole({"b": b"2", "a": b"1"}) != whole({"a": b"1", "b": b"3"})
+    True
+    """
+    return digest(b"".join(name.encode() + b"\0" + parts[name] for name in sorted(parts))).hex()
+
+
+def check_whole(was: Seal, parts: Mapping[str, bytes]) -> None:
+    """Raise unless these are the parts, given by their digests, that were sealed; older seals do not say."""
+    if was.get("parts", whole(parts)) != whole(parts):
+        raise CheckpointError(
+            "the state of a cell is part of one attempt at a batch and part of another",
+            hint="go back to a copy of the checkpoint, or start from a new one; this can't happen if every start gives "
+            "tw.sql(..., checkpoint=<its folder>), which removes what killed batches left",
+        )
+
+
 def check_format(was: Seal) -> None:
     if was.get("format") != FORMAT:
         by = "Thalweg 0.1" if "fingerprint" in was else "another version of Thalweg"
@@ -67,11 +91,11 @@ def other_cut(was: Seal, now: Seal) -> str:
     return f"the checkpoint is cut by shares {old.sizes}, the query by {new.sizes}"
 
 
-def refuse_cut(was: Seal, now: Seal, *, in_files: bool = False) -> CheckpointError:
-    """Whole queries and state in files stay with their cells."""
+def refuse_cut(was: Seal, now: Seal) -> CheckpointError:
+    """Whole queries stay with their cells."""
     stay = f"cells={Grid.of(was['grid']).cells} keeps the old ones"
     move = "tw.sql(..., checkpoint=<its folder>) moves the state to the new cells; "
-    return CheckpointError(other_cut(was, now), hint=stay if now["whole"] or in_files else move + stay)
+    return CheckpointError(other_cut(was, now), hint=stay if now["whole"] else move + stay)
 
 
 def _cells(n: int) -> str:

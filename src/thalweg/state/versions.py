@@ -38,11 +38,12 @@ Place = tuple[str, int, int]
 class Versions:
     """The state of one cell in one batch; a `StateStore`. Nothing is written before `commit`."""
 
-    def __init__(self, folder: Path, batch: int, retain: int = RETAIN) -> None:
+    def __init__(self, folder: Path, batch: int, retain: int = RETAIN, *, empty: bool = False) -> None:
+        """`empty` starts from nothing, whatever the batch before has left."""
         self.folder = folder
         self.batch = batch
         self._retain = retain
-        self._places: dict[str, Place] = self._read(batch - 1) if batch > 0 else {}
+        self._places: dict[str, Place] = self._read(batch - 1) if batch > 0 and not empty else {}
         self._changed: dict[str, bytes] = {}
         self._maps: dict[str, pa.MemoryMappedFile] = {}
 

@@ -1,0 +1,94 @@
+"""What a batch that was killed left in a checkpoint, told from what counts.
+
+In Spark's first format of state (`checkpointFormatVersion` 1), the files of a version are named by its number alone.
+A version is a file of changes, and now and then a snapshot. A batch that runs again writes its changes again, but not the
+snapshot: the one that a killed attempt left would pass for that of the attempt which took its place. So it is removed
+before a query goes on. Its changes stay: where a sink had written the killed batch, Spark counts that batch as done and
+runs it no more, and then they are the state. A snapshot is removed only if the changes since the one before it are all
+there, so nothing is lost but time.
+
+Spark's second format names files by their writer. With it, a restart fails for good where a file sink had written the
+killed batch: that batch does not run again, so Spark has no names to record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+log = logging.getLogger("thalweg")
+SNAPSHOT, CHANGES = "zip", "changelog"
+
+
+def opened(folder: str) -> tuple[fs.FileSystem, str]:
+    """A folder as Arrow takes it: Spark writes local paths as file:/x or plainly."""
+    if folder.startswith("file:/") and not folder.startswith("file://"):
+        folder = "file://" + folder.removeprefix("file:")
+    elif "://" not in folder:
+        folder = str(Path(folder).absolute())
+    system, path = fs.FileSystem.from_uri(folder)
+    return system, path
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The files of a checkpoint."""
+
+    system: fs.FileSystem
+    path: str
+
+    @classmethod
+    def of(cls, folder: str) -> Checkpoint | None:
+        """None, with a warning, where Arrow can't read: then state of two attempts is refused when it is met."""
+        try:
+            return cls(*opened(folder))
+        except (OSError, ValueError, pa.ArrowException) as error:
+            log.warning("the files of the checkpoint %s can't be listed by pyarrow.fs (%s)", folder, error)
+            return None
+
+    def forget_snapshots(self, after: int) -> int:
+        """Remove snapshots of the state after later batches than this one; returns how many there were."""
+        gone = 0
+        for folder, versions in self._stores():
+            for version in superfluous(versions[SNAPSHOT], versions[CHANGES], after + 1):
+                self.system.delete_file(f"{folder}/{version}.{SNAPSHOT}")
+                gone += 1
+        if gone:
+            log.info("removed %d snapshots of state that no committed batch has written", gone)
+        return gone
+
+    def _stores(self) -> Iterator[tuple[str, dict[str, list[int]]]]:
+        """For each folder of files of state, the versions of its snapshots and of its changes."""
+        found: dict[str, dict[str, list[int]]] = {}
+        chosen = fs.FileSelector(f"{self.path}/state", allow_not_found=True, recursive=True)
+        for file in self.system.get_file_info(chosen):
+            folder, _, name = file.path.rpartition("/")
+            version, _, kind = name.partition(".")
+            if version.isdigit() and kind in (SNAPSHOT, CHANGES):
+                found.setdefault(folder, {SNAPSHOT: [], CHANGES: []})[kind].append(int(version))
+        yield from found.items()
+
+
+def superfluous(snapshots: Iterable[int], changes: Iterable[int], above: int) -> list[int]:
+    """Snapshots of versions above one that the changes since the snapshot before replace, newest first.
+
+    The first stays: only a snapshot names the column families, and Spark writes that one again with its batch.
+
+    >>> superfluous([1, 5, 7], [2, 3, 4, 5, 6, 7], above=4)
+    [7, 5]
+    >>> superfluous([1, 5], [2, 3, 5], above=0)
+    []
+    """
+    left, there = sorted(snapshots), set(changes)
+    gone = []
+    for version in sorted((v for v in left if v > above), reverse=True):
+        before = max((v for v in left if v < version), default=None)
+        if before is not None and all(v in there for v in range(before + 1, version + 1)):
+            left.remove(version)
+            gone.append(version)
+    return gone
