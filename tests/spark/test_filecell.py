@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import uuid
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,9 +16,7 @@ from tests.spark.test_cell import Cluster
 from tests.spark.test_sql import asked, asked_stream, drain, values
 
 import thalweg as tw
-from thalweg.errors import CheckpointError, DefinitionError
-from thalweg.optimize import shares as sharing
-from thalweg.spark.cell import Cell
+from thalweg.errors import DefinitionError
 from thalweg.spark.filecell import CONF, folder_for
 from thalweg.state.versions import Versions
 
@@ -57,16 +54,6 @@ def test_cells_give_duckdbs_answer_through_replays(name, tmp_path, monkeypatch):
     ids = [k for k, n in enumerate(needed) if n == "id"]
     assert sorted(tuple(row[k] for k in ids) for row in made.results) == sorted(joinshapes.answer(SHAPES[name]))
     assert {r.loaded for r in made.reports} >= {"new", "state"}
-
-
-def test_another_number_of_cells_is_refused_without_a_way_that_files_do_not_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(test_cell, "Cluster", FileCluster)
-    made = test_cell.run("two streams", 2, "written", tmp_path)
-    other = replace(made.task, shares=sharing.for_query(made.query, 3)[0], token="other")
-    store = Versions(tmp_path / "state" / "0", made.number)
-    with pytest.raises(CheckpointError, match="cut into 2 cells, the query into 3") as refused:
-        Cell(other, store, store.commit).take(0, [])
-    assert refused.value.hint == "cells=2 keeps the old ones"
 
 
 def run(spark, folder: Path, files: int, state: str) -> list[tuple]:
