@@ -76,6 +76,27 @@ def test_the_state_moves_to_another_number_of_cells_and_is_checked_before(spark,
     assert state.select("key.key").distinct().count() == 3, "no state of old cells is left"
 
 
+def test_state_in_files_is_checked_before(spark, tmp_path):
+    bring = half(tmp_path, "two streams")
+    check, files = str(tmp_path / "check"), {"state": str(tmp_path / "state")}
+    first = asked(spark, tmp_path, "two streams", cells=2, **files)
+    assert "no batch was committed yet" in str(tw.check(first, check))
+    run(first, tmp_path)
+    assert str(tw.check("restarted", check)).endswith("after batch 0: accepted")
+    more = asked(spark, tmp_path, "two streams", cells=3, **files)
+    assert "cut into 2 cells, the query into 3 cells: the state moves in the next batch, " in str(tw.check(more, check))
+    other = SHAPES["two streams"].ours.replace("a.k = b.k", "a.j = b.j")
+    assert "the join keys" in str(tw.check(asked(spark, tmp_path, "two streams", other, cells=2, **files), check))
+    lost = asked(spark, tmp_path, "two streams", cells=2, state=str(tmp_path / "elsewhere"))
+    assert "its state is not in" in str(tw.check(lost, check))
+    bring()
+    run(more, tmp_path)
+    assert str(tw.check(more, check)).endswith("accepted"), "what the old cells left does not count"
+    assert sorted(map(tuple, spark.read.parquet(str(tmp_path / "out")).collect())) == joinshapes.answer(
+        SHAPES["two streams"]
+    )
+
+
 def test_refused_by_name_where_the_query_is_awaited(spark, tmp_path):
     bring = half(tmp_path, "two streams")
     check = str(tmp_path / "check")

@@ -78,7 +78,7 @@ class Cells:
                 if isinstance(g, StreamInput) and g.idle is not None}  # fmt: skip
         shared = {b.names[g[0]]: [b.names[a] for a in g] for b in self.blocks for g in b.groups}
         task = self.run.cell_task(routed, self.shares, idle, shared)
-        task = entry.task = replace(task, judged=judged)
+        task = entry.task = replace(task, judged=judged, folder=self.files or "")
         task = self._moving(task)
         retired = Retired(task.move.batch, task.move.retired) if isinstance(task.move, Moved) else None
         packs = self._packed(streams=True, retired=retired)
@@ -96,7 +96,7 @@ class Cells:
         rows = self._through(packed, task, schema, entry)
         if above is not None:
             upper = self.run.cell_task(above.query, Shares((above.onward.cells,)), {}, {})
-            upper = replace(upper, token=f"{upper.token}, above", control="")
+            upper = replace(upper, token=f"{upper.token}, above", control="", folder=task.folder)
             rows = self._through(rows, upper, schema, entry)
         return rows, task
 
@@ -105,7 +105,7 @@ class Cells:
         columns = OUT_DDL if task.onward is None else PACKED_DDL
         if self.files is not None:
             retain = int(self.run.spark.conf.get(RETAINED, "100") or 100)
-            run = filecell(FileCell(task, self.files, retain, arrow_schema(schema)))
+            run = filecell(FileCell(task, retain, arrow_schema(schema)))
             shuffled = packed.repartition(task.shares.cells, "key")
             if task.onward is not None:
                 return self.run.observed(shuffled.mapInArrow(run, columns), task.stage, entry)

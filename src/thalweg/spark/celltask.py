@@ -49,6 +49,8 @@ class CellTask:
     caches: str = "off"
     """A tuner of caches by name."""
     on_error: str = "raise"
+    folder: str = ""
+    """Where its state lies in files; empty: in Spark's own store."""
     onward: Onward | None = None
     """Where what it makes goes, if other cells go on with it."""
 

@@ -1,8 +1,8 @@
 """A checkpoint as the driver reads it: by which query it was written, whether this one may go on with it, and its move to
 another number of cells.
 
-Reading goes through Spark's own state reader, so it sees exactly what the last committed batch left, wherever the
-checkpoint lies.
+State in Spark's store is read through Spark's own state reader, wherever the checkpoint lies; state in files as cells read
+it. Both see exactly what the last committed batch left.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -25,9 +26,10 @@ from thalweg.language.query import Query
 from thalweg.spark.board import board
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
-from thalweg.spark.leftovers import Checkpoint
+from thalweg.spark.leftovers import Checkpoint, logged, opened
 from thalweg.spark.moved import LINES_DDL, SEAL, Moved, Mover, mover
 from thalweg.spark.seal import check_format, news, other_cut, refuse_cut
+from thalweg.state.versions import Versions, batches
 
 FOLDER = "thalweg-moved"
 """Where moved state lies, inside the checkpoint."""
@@ -45,8 +47,10 @@ class Written:
     """How the writer of each cell had cut the state, by the cell's key."""
 
 
-def read(spark: SparkSession, folder: str) -> Written | None:
-    """What the last committed batch left; None if there is none."""
+def read(spark: SparkSession, folder: str, files: str = "") -> Written | None:
+    """What the last committed batch left, in Spark's store or in a folder of files; None if there is none."""
+    if files:
+        return _read_files(folder, Path(files))
     try:
         found = spark.read.format("state-metadata").load(folder)
         metadata = found.agg(F.max("maxBatchId"), F.max("operatorId")).collect()
@@ -66,6 +70,30 @@ def _read(spark: SparkSession, folder: str, batch: int, operator: int = 0) -> Wr
     cells: dict[int, dict[str, bytes]] = {}
     for row in rows:
         cells.setdefault(row.key, {})[row.name] = bytes(row.content)
+    return _written(folder, batch, cells)
+
+
+def _read_files(folder: str, files: Path) -> Written | None:
+    """What cells in files left. Versions of cells that are part of no later cut end earlier."""
+    system, path = opened(folder)
+    named, batch = logged(system, path)
+    if batch is None:
+        return None
+    cells: dict[int, dict[str, bytes]] = {}
+    for place in (files / named).iterdir() if (files / named).is_dir() else ():
+        if place.name.isdigit() and batch in batches(place):
+            store = Versions(place, batch + 1)
+            found = {name: store.getValue((name,)) for name in (SEAL, "record", RECORD)}
+            cells[int(place.name)] = {name: bytes(content[0]) for name, content in found.items() if content}
+    if not cells:
+        raise CheckpointError(
+            f"batch {batch} of the checkpoint in '{folder}' is committed, and its state is not in '{files}'",
+            hint="name the folder that holds the state: tw.sql(..., state=)",
+        )
+    return _written(folder, batch, cells)
+
+
+def _written(folder: str, batch: int, cells: Mapping[int, dict[str, bytes]]) -> Written:
     whole = next((c for c in cells.values() if SEAL in c and len(c) > 1), None)
     if whole is None:
         raise CheckpointError(f"the checkpoint in '{folder}' holds no state of tw.sql", hint="is it another query's?")
@@ -112,7 +140,7 @@ class Check:
 def check(spark: SparkSession, task: CellTask, folder: str) -> Check:
     """Compare a query with a checkpoint, without changing either."""
     try:
-        found = read(spark, folder)
+        found = read(spark, folder, task.folder)
         if found is None:
             return Check(folder, None, True, ())
         check_format(found.seal)
@@ -123,9 +151,8 @@ def check(spark: SparkSession, task: CellTask, folder: str) -> Check:
     lines = [*notes, *(sentence for _, sentence in news(found.seal, task.seal))]
     cut = other_cut(found.seal, task.seal)
     if cut:
-        lines.append(
-            f"{cut}: the state moves in the next batch if tw.sql is given checkpoint=, and routes are learned anew"
-        )
+        when = "" if task.folder else " if tw.sql is given checkpoint="
+        lines.append(f"{cut}: the state moves in the next batch{when}, and routes are learned again")
     return Check(folder, found.batch, True, tuple(lines))
 
 

@@ -42,7 +42,6 @@ class FileCell:
     """What a task does with the rows of its cells."""
 
     cell: CellTask
-    folder: str
     retain: int
     schema: pa.Schema
     """The columns of the answer. Cells that send onward don't use it."""
@@ -62,7 +61,7 @@ class FileCell:
             return
         assert query is not None
         assert batch is not None
-        root = Path(self.folder) / query
+        root = Path(self.cell.folder) / query
         move = None if self.cell.above else FileMove.of(root, batch, self.cell)
         task = self.cell if move is None else replace(self.cell, move=move)
         for key, rows in sorted(arrived.items()):

@@ -13,6 +13,7 @@ killed batch: that batch does not run again, so Spark has no names to record.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,16 @@ def opened(folder: str) -> tuple[fs.FileSystem, str]:
         folder = str(Path(folder).absolute())
     system, path = fs.FileSystem.from_uri(folder)
     return system, path
+
+
+def logged(system: fs.FileSystem, path: str) -> tuple[str, int | None]:
+    """The id of a checkpoint's query and its last committed batch; None before the first."""
+    commits = system.get_file_info(fs.FileSelector(f"{path}/commits", allow_not_found=True))
+    batch = max((int(c.base_name) for c in commits if c.base_name.isdigit()), default=None)
+    if batch is None:
+        return "", None
+    with system.open_input_file(f"{path}/metadata") as file:
+        return str(json.loads(file.read())["id"]), batch
 
 
 @dataclass(frozen=True)
