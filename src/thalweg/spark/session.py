@@ -30,8 +30,11 @@ LOCAL = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     # The default one starts a process (readlink) per rename of a local file: seventy per batch of a four-way join.
-    # On a local disk both check whether the name is taken and then rename, so nothing is lost.
+    # Where a name must not be taken yet, both look and then rename, so nothing is lost.
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,
+    # Hive's file system, which is found first, does not rename to a name that is taken, and that manager says nothing: what
+    # a killed batch had written of the state would stay in place of what the same batch writes when it runs again.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
 }
 
 

@@ -22,8 +22,7 @@ Bits = NDArray[np.int8]
 class RouteSearch:
     """Best routes in one pipeline.
 
-        >>> from thalweg.optimize.exhaustive import EXHAUSTIVE
-    from thalweg.plan import Operator
+        >>> from thalweg.plan import Operator
         >>> prices = Prices.of_filters(np.array([1.0, 1.0]))
         >>> search = RouteSearch(Pipeline("s", (Operator("a"), Operator("b"))), prices)
         >>> search.best(np.array([[1, 0], [1, 0], [0, 1]], np.int8))
