@@ -22,11 +22,11 @@ Bits = NDArray[np.int8]
 class RouteSearch:
     """Best routes in one pipeline.
 
-        >>> from thalweg.plan import Operator
-        >>> prices = Prices.of_filters(np.array([1.0, 1.0]))
-        >>> search = RouteSearch(Pipeline("s", (Operator("a"), Operator("b"))), prices)
-        >>> search.best(np.array([[1, 0], [1, 0], [0, 1]], np.int8))
-        (Route(operators=(1, 0)), 4.0)
+    >>> from thalweg.plan import Operator
+    >>> prices = Prices.of_filters(np.array([1.0, 1.0]))
+    >>> search = RouteSearch(Pipeline("s", (Operator("a"), Operator("b"))), prices)
+    >>> search.best(np.array([[1, 0], [1, 0], [0, 1]], np.int8))
+    (Route(operators=(1, 0)), 4.0)
     """
 
     def __init__(self, pipeline: Pipeline, prices: Prices) -> None:
