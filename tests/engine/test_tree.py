@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -349,3 +350,26 @@ def test_lists_are_sorted_as_spark_sorts_them() -> None:
     text = "SELECT collect_list(t.v) AS l FROM t GROUP BY t.k ORDER BY l DESC"
     engine = tw.Engine(text, {"t": TABLE}, tables={"t": table})
     assert values(engine.close()) == [([2, 1],), ([1],), ([1],)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, count(*) AS n FROM a GROUP BY k HAVING (SELECT max(t.v) FROM t WHERE t.k = a.k) > 10 + 0 * k",
+        "SELECT k, count(*) AS n FROM a GROUP BY k HAVING count(*) > (SELECT max(t.v) - 20 FROM t WHERE t.k = a.k)",
+        "SELECT k, v, count(*) AS n FROM a GROUP BY k, v "
+        "HAVING (SELECT max(t.v) FROM t WHERE t.k = a.k) > coalesce(a.v, 0) + count(*) OR a.v IS NULL",
+        "SELECT k, (SELECT count(*) FROM t WHERE t.k = a.k) AS m FROM a GROUP BY k HAVING m > 1",
+        "SELECT k FROM a GROUP BY k HAVING EXISTS (SELECT 1 FROM t WHERE t.k = a.k AND t.v > 10) AND count(*) < 2",
+    ],
+)
+def test_subqueries_of_having_know_the_group(text: str) -> None:
+    a = pa.table({"k": [1, 1, 2, 3], "v": [5, 5, 7, None]}, schema=TABLE.schema)
+    t = pa.table({"k": [1, 2, 2, 3], "v": [10, 20, 21, 30]}, schema=TABLE.schema)
+    engine = tw.Engine(text, {"a": TABLE, "t": TABLE}, tables={"a": a, "t": t})
+    with duckdb.connect() as oracle:
+        oracle.register("a", a)
+        oracle.register("t", t)
+        wanted = oracle.sql(text).fetchall()
+    assert sorted(values(engine.close()), key=repr) == sorted(wanted, key=repr)
+    assert wanted

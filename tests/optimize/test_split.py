@@ -125,3 +125,26 @@ def test_only_what_adds_up_exactly_is_grouped_twice(aggregate, partial):
     )
     assert at is not None
     assert ("partial groups" in at.why) == partial
+
+
+def test_an_aggregate_of_the_users_own_is_not_taken_for_a_built_in_one_of_its_name():
+    class Rows:
+        def __init__(self):
+            self.n = 0
+
+        def add(self, value):
+            self.n += 1
+
+        def remove(self, value):
+            self.n -= 1
+
+        def value(self) -> int:
+            return self.n
+
+        def merge(self, other):
+            self.n += other.n
+
+    text = f"SELECT window(result_time, '10 seconds') AS at, max(a.g) AS x {JOIN} GROUP BY window(result_time, '10 seconds')"
+    at = split(bind(text, SOURCES, {"max": Rows}, computed=True), 8, finite=False)
+    assert at is not None
+    assert "partial groups" not in at.why

@@ -88,7 +88,10 @@ def _partial(group: Group) -> bool:
         return False
     types = {name: group.schema.field(name).type for name in group.aggregates}
     return all(
-        a.function in MERGED and not a.distinct and (a.function != "sum" or pa.types.is_integer(types[name]))
+        a.function in MERGED
+        and a.make is None
+        and not a.distinct
+        and (a.function != "sum" or pa.types.is_integer(types[name]))
         for name, a in group.aggregates.items()
     )
 

@@ -91,6 +91,7 @@ class Assembly:
             self._hanging.remove(outer)
             self._hang(outer)
         self._join(None)
+        assert not self._waiting, "a condition that no step took up"
         return self._units[0].node
 
     def alone(self, output: tuple[OutputColumn, ...]) -> Block:

@@ -260,11 +260,16 @@ class Subqueries:
         scope = self._scope
         for node in own(c.node):
             if id(node) in block.scope.resolved:
-                scope.resolved[id(node)] = block.scope.resolved[id(node)]
+                scope.resolved[id(node)] = self._above(block, block.scope.resolved[id(node)])
         resolved = Resolved(key, scope.type(key))
         scope.resolved[id(inner)] = scope.resolved[id(inner.unnest())] = resolved
-        outside = [r for r in c.columns if r.column.input not in block.aliases]
+        outside = [self._above(block, r) for r in c.columns if r.column.input not in block.aliases]
         return Conjunct(scope, c.node, c.text, [*outside, resolved], c.functions)
+
+    def _above(self, block: Block, r: Resolved) -> Resolved:
+        """A column as the query around a subquery knows it: above a group, as a column of the group."""
+        outer = r.column.input and r.column.input not in block.aliases
+        return Resolved(Column("", str(r.column)), r.type) if outer and self._scope.grouped is not None else r
 
     def _sides(self, block: Block, c: Conjunct) -> tuple[exp.Expr, exp.Expr]:
         """The inner and the outer side of a correlated equality."""
