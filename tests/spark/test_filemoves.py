@@ -15,7 +15,9 @@ from thalweg.engine.placing import ByShares
 from thalweg.errors import CheckpointError
 from thalweg.spark import pack
 from thalweg.spark.cell import Cell
+from thalweg.spark.checkpoints import check, read
 from thalweg.spark.filemoves import FileMove, clean
+from thalweg.spark.keys import cell_keys
 from thalweg.spark.pack import PackTask, Retired
 from thalweg.spark.packed import GONE
 from thalweg.state.versions import Versions
@@ -77,6 +79,61 @@ def test_what_a_killed_batch_of_another_cut_left_is_never_read(only, tmp_path):
     for _ in range(2):
         drivers.batch(last)  # its cells find versions that the killed batch wrote
     assert drivers.all(two, again, last) == joinshapes.answer(SHAPES[TWO])
+
+
+def late(drivers: Drivers, two: int, other: int, key: int) -> list:
+    """Two batches, one that is killed under another cut and runs again; then a late task of the killed one commits."""
+    old, killed, again = (drivers.start(cells) for cells in (two, other, two))
+    drivers.batch(old)
+    drivers.batch(old)
+    drivers.batch(killed, killed=True)
+    version = drivers.folder / "state" / str(key) / "2.json"
+    content = version.read_bytes()
+    drivers.batch(again)
+    version.write_bytes(content)
+    return [old, again]
+
+
+@pytest.mark.parametrize(("two", "other", "key"), [(2, 4, 0), (2, 4, 2), (4, 2, 0), (4, 2, 2)])
+def test_cells_of_two_cuts_are_refused_before_and_in_the_batch(two, other, key, tmp_path):
+    drivers, last = Drivers(TWO, tmp_path), made(TWO, 5, str(tmp_path))
+    late(drivers, two, other, key)
+    committed(tmp_path, 2)
+    verdict = check(None, replace(last.task, folder=str(tmp_path)), str(tmp_path))
+    assert not verdict
+    assert "part of one cut and part of another" in str(verdict)
+    with pytest.raises(CheckpointError, match="part of one cut and part of another"):
+        drivers.batch(last)
+
+
+def test_a_late_task_after_which_all_cells_are_of_its_cut_does_no_harm(tmp_path):
+    """The killed attempt had taken up the same state and the same rows."""
+    drivers, last = Drivers(TWO, tmp_path), made(TWO, 5, str(tmp_path))
+    before = late(drivers, 2, 3, 0)
+    drivers.batch(last)
+    drivers.batch(last)
+    assert drivers.all(*before, last) == joinshapes.answer(SHAPES[TWO])
+
+
+def test_a_check_reads_the_cells_of_the_committed_cut_alone(tmp_path):
+    drivers = Drivers(TWO, tmp_path)
+    two, three = drivers.start(2), drivers.start(3)
+    drivers.batch(two)
+    drivers.batch(three, killed=True)
+    drivers.batch(two)
+    committed(tmp_path, 1)
+    found = read(None, str(tmp_path), str(tmp_path))
+    assert list(found.grids) == cell_keys(2)
+    (tmp_path / "state" / str(cell_keys(2)[1]) / "1.json").unlink()
+    with pytest.raises(CheckpointError, match="needs the state that batch 1 left"):
+        read(None, str(tmp_path), str(tmp_path))
+
+
+def committed(folder: Path, batch: int) -> None:
+    """Logs as Spark writes them, of a query whose id is the name of the drivers' folder."""
+    (folder / "commits").mkdir()
+    (folder / "commits" / str(batch)).touch()
+    (folder / "metadata").write_text('{"id": "state"}')
 
 
 def test_a_row_window_does_not_move(tmp_path):

@@ -106,6 +106,18 @@ def test_another_number_of_cells(name, before, after, tmp_path):
     assert sum(c.made for c in cells.values()) == len(old.results) + len(new.results), "counts go on"
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 4), (6, 2)])
+def test_rows_set_aside_are_counted_on(before, after, tmp_path):
+    old, tables = begin("two streams", before, tmp_path)
+    for store in old.stores.values():
+        store.parts[SEAL] = json.dumps({**json.loads(store.parts[SEAL]), "failed": 7}).encode()
+    new = made("two streams", after, str(tmp_path))
+    new.task = replace(new.task, on_error="quarantine")
+    recut(old, new, tmp_path / "moved")
+    finish(new, tables, 240)
+    assert sum(json.loads(store.parts[SEAL])["failed"] for store in new.stores.values()) == 7 * before
+
+
 def test_cells_that_are_no_more_drop_their_state(tmp_path):
     from pyspark.sql import Row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 from tests.spark import joinshapes
@@ -74,6 +75,48 @@ def test_the_state_moves_to_another_number_of_cells_and_is_checked_before(spark,
     assert str(tw.check("restarted", check)).endswith("accepted")
     state = spark.read.format("statestore").option("stateVarName", "parts").load(check)
     assert state.select("key.key").distinct().count() == 3, "no state of old cells is left"
+    assert list((tmp_path / "check" / "thalweg-moved").iterdir()) == [], "nor moved state that was taken up"
+
+
+def test_stateful_operators_before_and_behind_the_join_are_told_from_it(spark, tmp_path):
+    """Each of them has a number in Spark's checkpoint, and the join's is none of the ends."""
+    bring = half(tmp_path, "two streams")
+    check = str(tmp_path / "check")
+
+    def between(**options):
+        inputs = {}
+        for stream in SHAPES["two streams"].streams:
+            df = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(tmp_path / "in" / stream))
+            df = df.dropDuplicates(["id"]) if stream == "s1" else df
+            inputs[stream] = tw.stream(df, time="ts", lateness=LATENESS)
+        return tw.sql(SHAPES["two streams"].ours, name="between", inputs=inputs, **options)
+
+    run(between(cells=2).dropDuplicates(), tmp_path)
+    assert str(tw.check(between(cells=2, checkpoint=check), check)).endswith("accepted")
+    bring()
+    run(between(cells=3, checkpoint=check).dropDuplicates(), tmp_path)
+    found = sorted(tuple(r) for r in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert found == joinshapes.answer(SHAPES["two streams"])
+    assert tw.query("between").view().cells == 3
+
+
+def test_a_first_batch_that_sent_no_rows_to_cells(spark, tmp_path):
+    joinshapes.write(tmp_path / "in")
+    files = [p for s in SHAPES["two streams"].streams for p in sorted((tmp_path / "in" / s).iterdir())]
+    for path in files:
+        path.rename(path.with_name("_" + path.name))
+    for stream in SHAPES["two streams"].streams:
+        pq.write_table(joinshapes.table(stream).slice(0, 0), tmp_path / "in" / stream / "none.parquet")
+        os.utime(tmp_path / "in" / stream / "none.parquet", (1, 1))
+    check = str(tmp_path / "check")
+    run(asked(spark, tmp_path, "two streams", cells=2), tmp_path)
+    for path in files:
+        path.with_name("_" + path.name).rename(path)
+    df = asked(spark, tmp_path, "two streams", cells=2, checkpoint=check)
+    assert "or none had rows" in str(tw.check(df, check))
+    run(df, tmp_path)
+    found = sorted(tuple(r) for r in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert found == joinshapes.answer(SHAPES["two streams"])
 
 
 def test_state_in_files_is_checked_before(spark, tmp_path):

@@ -30,7 +30,7 @@ from thalweg.state.store import read_ipc, write_ipc
 if TYPE_CHECKING:
     from thalweg.engine.block import BlockEngine
 
-ROWS, RECORD = "rows/", "record/"
+ROWS, RECORD, FAILED = "rows/", "record/", "failed/"
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,9 @@ def gather(engine: BlockEngine, cell: int, contents: Mapping[str, bytes]) -> Non
         for stage in engine.stages:
             stage.counts = _sum([Counts(*r["inputs"][before[stage.alias]]["counts"]) for r in records])
         snapshot.tell(engine, found)
+        failed = sum(int(content) for name, content in contents.items() if name.startswith(FAILED))
+        if engine.faults is not None and failed:
+            engine.faults.counts["before"] = failed
 
 
 def _sum(counts: Sequence[Counts]) -> Counts:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,14 +26,15 @@ from thalweg.errors import CheckpointError, DefinitionError, ThalwegError
 from thalweg.language.query import Query
 from thalweg.spark.board import board
 from thalweg.spark.celltask import CellTask
+from thalweg.spark.filemoves import FIRST
 from thalweg.spark.keys import cell_keys
-from thalweg.spark.leftovers import Checkpoint, logged, opened
+from thalweg.spark.leftovers import MOVED, forget, logged, opened
 from thalweg.spark.moved import LINES_DDL, SEAL, Moved, Mover, mover
-from thalweg.spark.seal import check_format, news, other_cut, refuse_cut
+from thalweg.spark.seal import check_format, news, other_cut, refuse_cut, refuse_mixed
 from thalweg.state.versions import Versions, batches
 
-FOLDER = "thalweg-moved"
-"""Where moved state lies, inside the checkpoint."""
+PARTS = '"stateName":"parts"'
+"""What Spark's metadata say of an operator that runs cells: other stateful operators may stand before or behind it."""
 
 
 @dataclass(frozen=True)
@@ -45,65 +47,91 @@ class Written:
     """The record of one of its cells."""
     grids: Mapping[int, Any]
     """How the writer of each cell had cut the state, by the cell's key."""
+    operator: int = 0
+    """The number that Spark gave to the operator of these cells."""
 
 
 def read(spark: SparkSession, folder: str, files: str = "") -> Written | None:
-    """What the last committed batch left, in Spark's store or in a folder of files; None if there is none."""
+    """What the last committed batch left, in Spark's store or in a folder of files; None if there is none: no batch was
+    committed, or none sent rows to cells."""
     if files:
         return _read_files(folder, Path(files))
     try:
         found = spark.read.format("state-metadata").load(folder)
-        metadata = found.agg(F.max("maxBatchId"), F.max("operatorId")).collect()
+        metadata = found.select("maxBatchId", "operatorId", "operatorProperties").collect()
     except PySparkException as error:
         if _absent(str(error)):
             return None
         raise CheckpointError(f"'{folder}' is no checkpoint that Spark can read: {_first(error)}",
                               hint="name the folder given as checkpointLocation") from None  # fmt: skip
-    batch, operator = metadata[0] if metadata else (None, 0)
+    batch = max((row.maxBatchId for row in metadata if row.maxBatchId is not None), default=None)
     if batch is None:
         return None
-    return _read(spark, folder, int(batch), operator)
+    operators = {row.operatorId for row in metadata if PARTS in (row.operatorProperties or "")}
+    if not operators:
+        raise _foreign(folder)
+    # Spark counts operators from the sink: behind a second shuffle are cells of the smaller number, and before it, where
+    # the inputs are, those of the greater.
+    written = _read(spark, folder, int(batch), max(operators))
+    if written is not None and len(operators) > 1 and not written.seal.get("whole", True):
+        raise CheckpointError(
+            f"the checkpoint in '{folder}' holds the state of several queries of tw.sql, which can't be told apart",
+            hint="start without checkpoint=, with the cells= that each had; or write what one gives and read it in another",
+        )
+    return written
 
 
-def _read(spark: SparkSession, folder: str, batch: int, operator: int = 0) -> Written:
+def _read(spark: SparkSession, folder: str, batch: int, operator: int) -> Written | None:
     rows = _parts(spark, folder, batch, operator).where(F.col("name").isin(SEAL, "record", RECORD)).collect()
     cells: dict[int, dict[str, bytes]] = {}
     for row in rows:
         cells.setdefault(row.key, {})[row.name] = bytes(row.content)
-    return _written(folder, batch, cells)
+    return _written(folder, batch, cells, operator) if cells else None
 
 
 def _read_files(folder: str, files: Path) -> Written | None:
-    """What cells in files left. Versions of cells that are part of no later cut end earlier."""
-    system, path = opened(folder)
-    named, batch = logged(system, path)
+    """What the cells of the first one's cut left in files. Others may have a version of the same batch: a killed attempt
+    had another cut."""
+    try:
+        named, batch = logged(*opened(folder))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise CheckpointError(f"'{folder}' can't be read: {_first(error)}",
+                              hint="name the folder given as checkpointLocation") from None  # fmt: skip
     if batch is None:
         return None
-    cells: dict[int, dict[str, bytes]] = {}
-    for place in (files / named).iterdir() if (files / named).is_dir() else ():
-        if place.name.isdigit() and batch in batches(place):
-            store = Versions(place, batch + 1)
-            found = {name: store.getValue((name,)) for name in (SEAL, "record", RECORD)}
-            cells[int(place.name)] = {name: bytes(content[0]) for name, content in found.items() if content}
-    if not cells:
+    root = files / named
+    if batch not in batches(root / str(FIRST)):
         raise CheckpointError(
             f"batch {batch} of the checkpoint in '{folder}' is committed, and its state is not in '{files}'",
             hint="name the folder that holds the state: tw.sql(..., state=)",
         )
-    return _written(folder, batch, cells)
+    cells = {FIRST: _left(root, FIRST, batch)}
+    grid = json.loads(cells[FIRST].get(SEAL, b"{}")).get("grid")
+    for key in cell_keys(Grid.of(grid).cells)[1:] if grid else ():
+        cells[key] = _left(root, key, batch)
+    return _written(folder, batch, cells, 0)
 
 
-def _written(folder: str, batch: int, cells: Mapping[int, dict[str, bytes]]) -> Written:
+def _left(root: Path, key: int, batch: int) -> dict[str, bytes]:
+    store = Versions(root / str(key), batch + 1)
+    found = {name: store.getValue((name,)) for name in (SEAL, "record", RECORD)}
+    return {name: bytes(content[0]) for name, content in found.items() if content}
+
+
+def _written(folder: str, batch: int, cells: Mapping[int, dict[str, bytes]], operator: int) -> Written:
     whole = next((c for c in cells.values() if SEAL in c and len(c) > 1), None)
     if whole is None:
-        raise CheckpointError(f"the checkpoint in '{folder}' holds no state of tw.sql", hint="is it another query's?")
+        raise _foreign(folder)
     grids = {key: json.loads(c[SEAL]).get("grid") for key, c in cells.items() if SEAL in c}
-    return Written(batch, json.loads(whole.pop(SEAL)), next(iter(whole.values())), grids)
+    return Written(batch, json.loads(whole.pop(SEAL)), next(iter(whole.values())), grids, operator)
 
 
-def _parts(spark: SparkSession, folder: str, batch: int, operator: int = 0) -> DataFrame:
-    """The state of all cells after a batch: key, name, content. Spark counts operators from the sink: behind a second
-    shuffle are those of operator 0, and before it, where the inputs are, those of operator 1."""
+def _foreign(folder: str) -> CheckpointError:
+    return CheckpointError(f"the checkpoint in '{folder}' holds no state of tw.sql", hint="is it another query's?")
+
+
+def _parts(spark: SparkSession, folder: str, batch: int, operator: int) -> DataFrame:
+    """The state of all cells after a batch: key, name, content."""
     reader = spark.read.format("statestore").option("stateVarName", "parts").option("batchId", batch)
     return (
         reader.option("operatorId", operator)
@@ -129,7 +157,7 @@ class Check:
 
     def __str__(self) -> str:
         if self.batch is None:
-            return f"{self.folder}: no batch was committed yet; the query starts from the beginning"
+            return f"{self.folder}: no batch was committed yet, or none had rows; the query starts without state"
         verdict = "accepted" if self.accepted else "refused"
         said = "".join(f"\n  {line}" for line in self.lines)
         return f"{self.folder}, after batch {self.batch}: {verdict}{said}"
@@ -144,6 +172,8 @@ def check(spark: SparkSession, task: CellTask, folder: str) -> Check:
         if found is None:
             return Check(folder, None, True, ())
         check_format(found.seal)
+        if task.folder and not _one_cut(found):
+            raise refuse_mixed()
         notes = _compared(task, found)
     except CheckpointError as error:
         lines = [error.message, *(error.where or "").splitlines(), *([f"hint: {error.hint}"] if error.hint else [])]
@@ -192,10 +222,8 @@ def checked(query: DataFrame | str, folder: str) -> Check:
 
 def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
     """Write what each new cell gets, if the checkpoint is cut otherwise; None if there is nothing to move."""
-    files = Checkpoint.of(folder)
     found = read(spark, folder)
-    if files is not None:
-        files.forget_snapshots(-1 if found is None else found.batch)
+    forget(folder, -1 if found is None else found.batch)
     if found is None:
         return None
     check_format(found.seal)
@@ -206,8 +234,8 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
     compared(engine, record_in({"record": found.record}))
     if not any(other_cut({"grid": grid}, task.seal) for grid in found.grids.values()):
         return None
-    if not _one_cut(found) and files is not None and files.forget_snapshots(-1):
-        found = _read(spark, folder, found.batch)  # a start without checkpoint= had let one of them count
+    if not _one_cut(found) and forget(folder, -1):  # a start without checkpoint= had let one of them count
+        found = _read(spark, folder, found.batch, found.operator) or found
     if not _one_cut(found):
         raise CheckpointError(
             f"the state in '{folder}' is part of one cut and part of another, and can't be moved",
@@ -217,10 +245,10 @@ def moved(spark: SparkSession, task: CellTask, folder: str) -> Moved | None:
 
     adoptable(engine, record_in({"record": found.record}))
     old = Grid.of(found.seal["grid"])
-    target = f"{folder.rstrip('/')}/{FOLDER}/{found.batch}"
+    target = f"{folder.rstrip('/')}/{MOVED}/{found.batch}"
     assert isinstance(task.query, Query)
     move = mover(Mover(task.query, task.shares, old, task.shared))
-    lines = _parts(spark, folder, found.batch).groupBy("key").applyInArrow(move, LINES_DDL)
+    lines = _parts(spark, folder, found.batch, found.operator).groupBy("key").applyInArrow(move, LINES_DDL)
     try:
         named = lines.withColumnRenamed("key", "cell").repartition("cell")
         named.write.mode("overwrite").partitionBy("cell").parquet(target)

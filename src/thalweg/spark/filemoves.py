@@ -4,7 +4,8 @@ Batch n reads version n - 1. Cell 0 is part of every cut, so its version says in
 If that is not the cut of the query, each cell reads the version of every old cell and takes what it gets, as the driver
 would (`moved.py`). So what a batch does depends on the version before it and on its rows alone: killed and run again, it
 does the same, under the same cut or another one. Versions of cells that are part of no later cut are never read, though
-they lie there, and go as they grow old.
+they lie there, and go as they grow old. A task of a killed driver may come late and write its version over that of the
+attempt which took its place: if not all cells that cell 0 names are of its cut then, they are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from thalweg.language.query import Query
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
 from thalweg.spark.moved import SEAL, Mover
-from thalweg.spark.seal import Seal, check_format, other_cut, refuse_cut
+from thalweg.spark.seal import Seal, check_format, other_cut, refuse_cut, refuse_mixed
 from thalweg.state.versions import Versions, batches
 
 FIRST = 0
@@ -60,7 +61,10 @@ class FileMove:
         move = Mover(self.task.query, self.task.shares, old, self.task.shared, only=key)
         for was in cell_keys(old.cells):
             store = Versions(self.root / str(was), self.batch)
-            yield from move.run(was, {name: bytes(content) for (name,), (content,) in store.iterator()})
+            parts = {name: bytes(content) for (name,), (content,) in store.iterator()}
+            if SEAL not in parts or Grid.of(json.loads(parts[SEAL])["grid"]) != old:
+                raise refuse_mixed()
+            yield from move.run(was, parts)
 
 
 def clean(root: Path, before: int) -> None:

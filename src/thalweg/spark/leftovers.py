@@ -18,22 +18,54 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import fs
 
 log = logging.getLogger("thalweg")
 SNAPSHOT, CHANGES = "zip", "changelog"
+MOVED = "thalweg-moved"
+"""Where moved state lies, inside the checkpoint."""
 
 
 def opened(folder: str) -> tuple[fs.FileSystem, str]:
-    """A folder as Arrow takes it: Spark writes local paths as file:/x or plainly."""
-    if folder.startswith("file:/") and not folder.startswith("file://"):
-        folder = "file://" + folder.removeprefix("file:")
-    elif "://" not in folder:
-        folder = str(Path(folder).absolute())
-    system, path = fs.FileSystem.from_uri(folder)
+    """A folder as Arrow takes it."""
+    place = address(folder)
+    if place.startswith("/"):
+        return fs.LocalFileSystem(), place
+    system, path = fs.FileSystem.from_uri(place)
     return system, path
+
+
+def address(folder: str) -> str:
+    """Where Spark would look for a folder, as Arrow writes it: a local path, or a URI. Spark takes paths as they stand, so
+    `%` means itself.
+
+    >>> address("file:/a b"), address("file:///a%20b")
+    ('/a b', '/a%20b')
+    >>> address("s3a://bucket/a b%")
+    's3://bucket/a%20b%25'
+    """
+    scheme, colon, rest = folder.partition(":")
+    if scheme == "file" or not colon or "/" in scheme or not rest.startswith("/"):
+        return str(Path("/" + rest.lstrip("/") if scheme == "file" and colon else folder).absolute())
+    if not rest.startswith("//"):
+        raise ValueError(f"'{folder}' names no host: write {scheme}://<host>{rest}")
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{quote(rest, safe='/:@')}"
+
+
+def forget(folder: str, after: int) -> int:
+    """Remove from a checkpoint what no batch needs once this one is committed; returns how many snapshots there were.
+
+    Where Arrow can't do it, a warning says so: then state of two attempts is refused when it is met."""
+    try:
+        checkpoint = Checkpoint(*opened(folder))
+        checkpoint.forget_moved(after)
+        return checkpoint.forget_snapshots(after)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        log.warning("what killed batches left in the checkpoint %s can't be removed by pyarrow.fs (%s)", folder, error)
+        return 0
 
 
 def logged(system: fs.FileSystem, path: str) -> tuple[str, int | None]:
@@ -53,14 +85,11 @@ class Checkpoint:
     system: fs.FileSystem
     path: str
 
-    @classmethod
-    def of(cls, folder: str) -> Checkpoint | None:
-        """None, with a warning, where Arrow can't read: then state of two attempts is refused when it is met."""
-        try:
-            return cls(*opened(folder))
-        except (OSError, ValueError, pa.ArrowException) as error:
-            log.warning("the files of the checkpoint %s can't be listed by pyarrow.fs (%s)", folder, error)
-            return None
+    def forget_moved(self, before: int) -> None:
+        """Remove moved state that was taken up: what was read after batch n counts as soon as batch n + 1 is committed."""
+        for there in self.system.get_file_info(fs.FileSelector(f"{self.path}/{MOVED}", allow_not_found=True)):
+            if there.base_name.isdigit() and int(there.base_name) < before:
+                self.system.delete_dir(there.path)
 
     def forget_snapshots(self, after: int) -> int:
         """Remove snapshots of the state after later batches than this one; returns how many there were."""

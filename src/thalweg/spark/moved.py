@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from thalweg.engine.identity import lasting, renamed
 from thalweg.engine.placing import ByShares
-from thalweg.engine.recut import Grid, scattered
+from thalweg.engine.recut import FAILED, Grid, scattered
 from thalweg.engine.snapshot import record_in
 from thalweg.errors import CheckpointError
 from thalweg.execute.shape import Shape
@@ -62,7 +62,7 @@ class Moved:
         try:
             system, path = opened(self.folder)
             table = pq.read_table(f"{path}/cell={key}", filesystem=system, partitioning=None)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise CheckpointError(
                 f"the moved state of cell {key} can't be read: {error}",
                 hint="workers must see the checkpoint folder through pyarrow.fs; else keep the old number of cells",
@@ -93,6 +93,8 @@ class Mover:
         only = None if self.only is None else keys.index(self.only)
         for target, name, content in scattered(shape, self.old, self.shares, cell, rest, only):
             yield keys[target], name, content
+        if self.only in (None, keys[0]):  # rows set aside are counted on by the first cell
+            yield keys[0], f"{FAILED}{cell}", str(json.loads(parts[SEAL]).get("failed", 0)).encode()
         for name, content in parts.items():
             if name.startswith(TABLE):
                 for target, part, moved in self._table(shape, cell, _named(name, aliases), content):

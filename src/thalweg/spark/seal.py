@@ -98,6 +98,15 @@ def refuse_cut(was: Seal, now: Seal) -> CheckpointError:
     return CheckpointError(other_cut(was, now), hint=stay if now["whole"] else move + stay)
 
 
+def refuse_mixed() -> CheckpointError:
+    """Cells that are not of one cut hold rows twice, or not at all."""
+    return CheckpointError(
+        "the cells' state is part of one cut and part of another, and can't be moved",
+        hint="a task of a killed driver wrote after the batch had run again: go back to a copy of the checkpoint and of its "
+        "state, or start from a new one",
+    )
+
+
 def _cells(n: int) -> str:
     return "one cell" if n == 1 else f"{n} cells"
 
