@@ -9,6 +9,9 @@ from pyspark.sql import functions as F
 import thalweg as tw
 from thalweg.execute import sheet
 from thalweg.spark import cell, pack
+from thalweg.spark.keys import cell_keys
+from thalweg.spark.onward import Onward
+from thalweg.state.store import read_ipc
 
 ROWS = 40
 
@@ -52,6 +55,19 @@ def test_rows_for_a_cell_are_packedby_bytes(monkeypatch):
     batches = [pa.record_batch({"i": [i], "s": ["x" * 400]}) for i in range(9)]
     assert [len(some) for some in pack.by_bytes(batches)] == [2, 2, 2, 2, 1]
     assert [len(some) for some in pack.by_bytes([])] == [0]
+
+
+def test_what_goes_to_cells_above_is_cut_by_bytes(monkeypatch):
+    monkeypatch.setattr(pack, "PART_BYTES", 1000)
+    batches = [pa.record_batch({"i": [i], "s": ["x" * 400]}) for i in range(9)]
+    lines = list(Onward(2, "i").lines(5, batches, 7, [], "told"))
+    found = [read_ipc(line[5]) for line in lines if line[5] is not None]
+    assert len(found) >= 5
+    assert max(t.nbytes for t in found) < 1000
+    assert sorted(pa.concat_tables(found)["i"].to_pylist()) == list(range(9))
+    assert len({line[:3] for line in lines}) == len(lines), "each has a number of its own"
+    assert {line[0] for line in lines if line[1] == "cell 5"} == set(cell_keys(2))
+    assert [line[0] for line in Onward(2, "i").lines(5, [], 7, [], "told")] == [*cell_keys(2), 0]
 
 
 def test_five_hundred_columns(spark, tmp_path):

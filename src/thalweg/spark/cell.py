@@ -154,16 +154,19 @@ class Cell:
         """Put new versions of tables in place of the old, in the state: the engine is made again from there. The first one
         of a cell in files comes here too, without a number."""
         told = []
+        begun = self._parts.getValue((SEAL,)) is not None if self._parts.exists() else False
         for name, (version, rows) in sorted(renewed.items()):
+            if version == NOTHING and (begun or self.task.move is not None):
+                continue  # the first version counts once, though Spark reads its lines again from a copied folder
             own = f"{TABLE}{name}/"
             for part in (
                 [k[0] for k, _ in self._parts.iterator() if k[0].startswith(own)] if self._parts.exists() else []
             ):
                 self._parts.removeKey((part,))
-            for row in rows:
-                if row.blob is not None:
-                    part = row.part if version == NOTHING else f"{version}.{row.part}"
-                    self._parts.updateValue((f"{own}{part}",), (bytes(row.blob),))
+            # By position: a task that packs several partitions gives their lines the same number.
+            for number, blob in enumerate(bytes(row.blob) for row in rows if row.blob is not None):
+                part = str(number) if version == NOTHING else f"{version}.{number}"
+                self._parts.updateValue((f"{own}{part}",), (blob,))
             _warm.pop(owner, None)
             if owner[1] == FIRST and version != NOTHING:
                 why = Reason.of(
@@ -377,7 +380,7 @@ def batch_cell(task: CellTask) -> Any:
         told = json.dumps(report.record())
         if task.onward is not None:
             lines = task.onward.lines(arrived[0].key, results.batches, engine.passed, bad, told)
-            return pa.Table.from_batches([packed_lines(list(lines))])
+            return pa.Table.from_batches([packed_lines([line]) for line in lines])
         # A batch for each blob: together they may have more bytes than one Arrow array holds.
         blobs = [packed_lines([(blob, None)], OUT) for blob in (*bad, *map(write_ipc, results.tables()))]
         return pa.Table.from_batches([*blobs, packed_lines([(None, told)], OUT)])

@@ -161,12 +161,13 @@ class Cells:
         # read once per start, and a batch only passes over their packed rows, in no more tasks than cells. The token keeps
         # another query over the same files from finding them.
         rows = rows.coalesce(self.shares.cells).withColumn("token", F.lit(self.run.token)).cache().drop("token")
-        first, none = first_batch(self.run.spark, folder, self.shares.cells), F.lit(None)
-        awake = first.withColumns({
+        first, none = F.broadcast(first_batch(self.run.spark, folder)), F.lit(None)
+        keys = self.run.spark.createDataFrame([(key,) for key in cell_keys(self.shares.cells)], "key int").coalesce(1)
+        awake = keys.withColumns({
             "input": F.lit(""), "part": F.lit(0), "rows": F.lit(0).cast("long"), "newest": F.lit(NOTHING),
             "blob": none.cast("binary"), "stats": none.cast("string"),
         })  # fmt: skip
-        return rows.join(F.broadcast(first), "key").unionByName(awake)
+        return rows.unionByName(awake).crossJoin(first).drop("first")
 
     # What is told
 

@@ -8,7 +8,6 @@ gives the same rows. Tables come as packed rows of the first batch.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -19,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from thalweg.engine.recut import Grid
 from thalweg.errors import DefinitionError
 from thalweg.spark.celltask import CellTask
 from thalweg.spark.keys import cell_keys
@@ -27,9 +27,11 @@ from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number, query_id
 from thalweg.spark.unpack import fitted, told, with_stats
 from thalweg.state.store import read_ipc
+from thalweg.state.versions import durable, synced
 
 if TYPE_CHECKING:
     from thalweg.spark.cell import Taken
+    from thalweg.spark.filemoves import FileMove
 
 CONF = "spark.thalweg.state"
 """Names the folder of the state of all queries of a session."""
@@ -57,23 +59,35 @@ class FileCell:
         for part in batches:
             for row in part.to_pylist():
                 arrived.setdefault(row["key"], []).append(Row(**row))
-        if not arrived:
-            return
         assert query is not None
         assert batch is not None
         root = Path(self.cell.folder) / query
         move = None if self.cell.above else FileMove.of(root, batch, self.cell)
         task = self.cell if move is None else replace(self.cell, move=move)
+        if not arrived:
+            self._carry(root, batch, move)
         for key, rows in sorted(arrived.items()):
-            name = f"above-{key}" if self.cell.above else str(key)
-            store = Versions(root / name, batch, self.retain, empty=move is not None)
+            store = Versions(root / self._name(key), batch, self.retain, empty=move is not None)
             cell = Cell(task, store, store.commit)
             if self.cell.onward is not None:
-                yield packed_lines(list(cell.run(key, rows)))
+                yield from (packed_lines([line]) for line in cell.run(key, rows))
             elif (taken := cell.take(key, rows)) is not None:
                 yield from self._rows(taken)
             if key == FIRST and batch % CLEAN == 0:
                 clean(root, batch - self.retain)
+
+    def _name(self, key: int) -> str:
+        return f"above-{key}" if self.cell.above else str(key)
+
+    def _carry(self, root: Path, batch: int, move: FileMove | None) -> None:
+        """Keep the versions of all cells for the batch after this one: every cell gets lines in every batch, unless no input
+        has a partition, as where all new files are empty. Which cells are this task's nobody can tell then, so each of
+        these tasks does it for all, with the same result. State of another cut goes on waiting under that cut."""
+        from thalweg.state.versions import Versions
+
+        cells = self.cell.shares.cells if move is None else Grid.of(move.seal["grid"]).cells
+        for key in cell_keys(cells):
+            Versions(root / self._name(key), batch, self.retain).commit()
 
     def _rows(self, taken: Taken) -> Batches:
         aside = map(read_ipc, taken.bad)
@@ -96,16 +110,16 @@ def filecell(task: FileCell) -> Callable[[Batches], Batches]:
     return run
 
 
-def first_batch(spark: SparkSession, folder: str, cells: int) -> DataFrame:
-    """A stream that gives the key of every cell, in the first batch alone: a file that Spark notes as read. So a join with
-    it gives rows in that batch, also if that is repeated, and never again."""
-    place = Path(folder) / "keys" / str(cells)
+def first_batch(spark: SparkSession, folder: str) -> DataFrame:
+    """A stream that gives one row, in the first batch alone: a file that Spark notes as read. So a join with it gives rows
+    in that batch, also if that is repeated, and never again, whatever cells there are by then."""
+    place, content = Path(folder) / "first", b'{"first": true}\n'
     place.mkdir(parents=True, exist_ok=True)
-    whole = place / f".keys-{uuid.uuid4().hex}"
-    if not (place / "keys.json").exists():
-        whole.write_text("".join(f'{{"key": {key}}}\n' for key in cell_keys(cells)))
-        whole.rename(place / "keys.json")
-    return spark.readStream.schema("key int").json(place.as_uri())
+    file = place / "first.json"
+    if not file.exists() or file.read_bytes() != content:
+        durable(file, [content])
+        synced(place)
+    return spark.readStream.schema("first boolean").json(place.as_uri())
 
 
 def folder_for(spark: SparkSession, state: str, checkpoint: str | None) -> str | None:

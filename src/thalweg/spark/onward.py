@@ -15,6 +15,7 @@ import pyarrow as pa
 from thalweg.engine.gate import NOTHING
 from thalweg.engine.placing import Axis, Placing
 from thalweg.spark.keys import cell_keys
+from thalweg.spark.pack import PARTS, by_bytes
 from thalweg.spark.quarantine import BAD
 from thalweg.state.keys import KeyCoder
 from thalweg.state.store import write_ipc
@@ -32,14 +33,17 @@ class Onward:
         self, key: int, batches: Sequence[pa.RecordBatch], passed: int, bad: Sequence[bytes], report: str
     ) -> Iterator[tuple[Any, ...]]:
         """Packed lines of one cell: its changes, rows in quarantine on their way out, its report."""
-        parts = self._cut(pa.Table.from_batches(batches)) if batches else [None] * self.cells
-        for to, part in zip(cell_keys(self.cells), parts, strict=True):
-            some = part is not None and part.num_rows > 0
-            yield to, f"cell {key}", key, part.num_rows if some else 0, passed, write_ipc(part) if some else None, None
+        for number, some in enumerate(by_bytes(batches)):
+            parts = self._cut(pa.Table.from_batches(some)) if some else [None] * self.cells
+            for to, part in zip(cell_keys(self.cells), parts, strict=True):
+                blob = write_ipc(part) if part is not None and part.num_rows else None
+                if blob is not None or not number:
+                    rows = 0 if part is None else part.num_rows
+                    yield to, f"cell {key}", key + number * PARTS, rows, passed, blob, None
         yield from ((0, BAD, key, 0, NOTHING, blob, None) for blob in bad)
         yield 0, "", key, 0, NOTHING, None, report
 
-    def _cut(self, table: pa.Table) -> list[pa.Table]:
+    def _cut(self, table: pa.Table) -> list[pa.Table | None]:
         if self.column is None:
             return [table]
         axis = Axis(self.column, KeyCoder(table.schema.field(self.column).type), self.cells, 1)

@@ -116,20 +116,15 @@ class Versions:
             for name, content in self._changed.items():
                 self._places[name] = (file, at, len(content))
                 at += len(content)
-            self._keep(file)
+            durable(self.folder / file, list(self._changed.values()))
         manifest = {"format": FORMAT, "batch": self.batch, "parts": self._places}
-        _write(self.folder / f"{self.batch}.json", [json.dumps(manifest).encode()])
-        _sync(self.folder)
+        path, content = self.folder / f"{self.batch}.json", json.dumps(manifest).encode()
+        if not path.exists() or path.read_bytes() != content:
+            durable(path, [content])
+        synced(self.folder)
         self._changed = {}
         if self.batch % CLEAN == 0:
             clean(self.folder, self.batch - self._retain)
-
-    def _keep(self, file: str) -> None:
-        path = self.folder / file
-        try:
-            os.utime(path)  # an earlier attempt wrote the same: young again, so that no cleaning takes it away
-        except FileNotFoundError:
-            _write(path, list(self._changed.values()))
 
 
 def _damaged(path: Path, how: str) -> CheckpointError:
@@ -178,7 +173,7 @@ def _digest(parts: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _write(path: Path, contents: list[bytes]) -> None:
+def durable(path: Path, contents: list[bytes]) -> None:
     """Write a file under another name, make it durable, and give it its name."""
     whole = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
@@ -193,7 +188,7 @@ def _write(path: Path, contents: list[bytes]) -> None:
         raise
 
 
-def _sync(folder: Path) -> None:
+def synced(folder: Path) -> None:
     """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
