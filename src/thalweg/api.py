@@ -159,7 +159,7 @@ def sql(
     state
         Where stored rows live between batches: "spark" (default), in Spark's own state store; "files", in Arrow files,
         one version per batch, without a stateful operator; or the folder of these files. With "files" the folder is
-        `spark.thalweg.state`, or lies inside `checkpoint`. All workers must see it, and the number of cells stays.
+        `spark.thalweg.state`, or lies inside `checkpoint`. All workers must see it.
     inputs, named
         By the names used in FROM: streams (`tw.stream(df, time=..., lateness=...)`, or a streaming DataFrame with a
         watermark), tables (static DataFrames), and Python functions used in WHERE. A name that is not given is looked
