@@ -100,6 +100,28 @@ def test_stateful_operators_before_and_behind_the_join_are_told_from_it(spark, t
     assert tw.query("between").view().cells == 3
 
 
+def test_two_queries_in_one_checkpoint_are_refused_by_name(spark, tmp_path):
+    half(tmp_path, "two streams")
+    shape, check = SHAPES["two streams"], str(tmp_path / "check")
+
+    def chained(**options):
+        named = (
+            "SELECT a.ts, a.id, a.k, b.id AS other FROM s1 [RANGE 5 SECONDS] a, s2 [RANGE 2 SECONDS] b WHERE a.k = b.k"
+        )
+        first = asked(spark, tmp_path, "two streams", named, cells=2)
+        other = spark.readStream.schema(DDL).parquet(str(tmp_path / "in" / shape.streams[1]))
+        inputs = {
+            "p": tw.stream(first, time="ts", lateness=LATENESS),
+            "q": tw.stream(other, time="ts", lateness=LATENESS),
+        }
+        text = "SELECT p.id, q.id AS third FROM p [RANGE 5 SECONDS], q [RANGE 5 SECONDS] WHERE p.k = q.k"
+        return tw.sql(text, name="chained", inputs=inputs, **options)
+
+    run(chained(cells=2), tmp_path)
+    with pytest.raises(tw.CheckpointError, match="holds the state of several queries"):
+        chained(cells=2, checkpoint=check)
+
+
 def test_a_first_batch_that_sent_no_rows_to_cells(spark, tmp_path):
     joinshapes.write(tmp_path / "in")
     files = [p for s in SHAPES["two streams"].streams for p in sorted((tmp_path / "in" / s).iterdir())]
