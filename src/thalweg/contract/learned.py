@@ -12,7 +12,7 @@ from typing import Any
 from thalweg.contract.policy import Formatted, Policy, Priming
 from thalweg.plan import Event, Reason
 
-FORMAT = 11
+FORMAT = 12
 """Of what the policies and tuners of this package write in `snapshot`. Raised whenever one of them writes or reads it otherwise."""
 
 

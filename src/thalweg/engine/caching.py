@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.contract.learned import FORMAT
 from thalweg.contract.visits import Visits
 from thalweg.engine.dispatch import Dispatch
 from thalweg.execute.operators.cache import Caches
@@ -124,6 +125,7 @@ class Caching:
 
     def snapshot(self) -> dict[str, Any]:
         return {
+            "format": FORMAT,
             "tuner": self.tuner.name,
             "changes": self.changes,
             "learned": self.tuner.snapshot(),
@@ -132,12 +134,13 @@ class Caching:
         }
 
     def restore(self, record: Mapping[str, Any] | None) -> None:
-        """Go on deciding where an equal tuner stopped; what was cached is gone."""
+        """Go on deciding where an equal tuner of this format stopped; what was cached is gone."""
         self.caches.drop()
-        if record is None or record["tuner"] != self.tuner.name:
+        if record is None or record["tuner"] != self.tuner.name or record.get("format") != FORMAT:
             return
         self.tuner.restore(record["learned"])
         self.changes = record["changes"]
         self._placed = {name: Placed.of(entry) for name, entry in record["placed"].items()}
         self._routes = {i: Route(tuple(operators)) for i, operators in record["routes"]}
         self.caches.place(set(self._placed.values()))
+        self.caches.watch(self.tuner.watched)

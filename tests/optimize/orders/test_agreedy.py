@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 
 import numpy as np
@@ -290,6 +291,16 @@ def test_explains_margins_in_the_words_of_the_pipeline() -> None:
     assert told.routes[0].estimate == pytest.approx(
         order_work(policy.profile.bits == 0, policy.order, [1.0] * 3) / 200, rel=0.2
     )
+
+
+def test_a_rival_of_an_operator_that_drops_nothing_is_explained_without_a_number() -> None:
+    policy = AGreedy(filters(3))
+    bits = correlated(np.random.default_rng(0), 20, np.array([1.0, 0.5, 0.9]), 0.0)
+    policy.observe(profiled(policy.plan.route, bits, np.ones(3)))
+    told = policy.explain().to_change
+    assert told is not None
+    assert str(told) == "f0 stays ahead of f1 until more rows show that the change pays"
+    json.dumps(told.record(), allow_nan=False)
 
 
 def test_best_order_is_the_best_of_all() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -115,3 +116,15 @@ def test_texts_are_hashed():
     assert set(parts.tolist()) == {0, 1, 2, 3}
     assert (parts[:40] == parts[40:80]).all()
     assert "w0" in p.describe(0, int(parts[0]), a)
+
+
+def test_doubles_beyond_single_precision_are_infinite_without_a_warning():
+    random = np.random.default_rng(1)
+    signs = random.choice([-1.0, 1.0], 200)
+    rows = pa.record_batch({"vast": 1.7e308 * signs, "large": np.arange(200) * 1e300 + signs})
+    a = Attributes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values = a.look(rows)
+    assert (values[:, 0] == np.inf * signs).all()
+    assert a.usable.tolist() == [True, False]

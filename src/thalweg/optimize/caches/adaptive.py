@@ -274,12 +274,13 @@ class AdaptiveCaches(Proposals):
         return found
 
     def snapshot(self) -> dict[str, Any]:
-        entries = [[_number(p), s.state, [list(m) for m in s.misses]] for p, s in self.standing.items()]
+        entries = [[_number(p), s.snapshot()] for p, s in self.standing.items()]
         selected = [[_number(p), list(pair)] for p, pair in self._selected.items()]
         return {
             **super().snapshot(), "standing": entries, "flows": self.flows.snapshot(), "due": self._due,
-            "patience": self._patience, "next": self._next, "selected": selected, "selections": self.selections,
-            "orders": [[i, list(o)] for i, o in self._orders.items()],
+            "patience": self._patience, "next": list(self._next), "selected": selected, "selections": self.selections,
+            "orders": [[i, list(o)] for i, o in self._orders.items()], "looking": self._looking,
+            "watched": [_number(p) for p in self.standing if p in self._watched],
         }  # fmt: skip
 
     def restore(self, record: dict[str, Any]) -> None:
@@ -288,15 +289,15 @@ class AdaptiveCaches(Proposals):
         self._orders = self.estimating.orders = {i: tuple(o) for i, o in record["orders"]}
         found = {_key(_number(c.placed)): c for c in every(self._orders, self.graph)}
         self.standing = {}
-        for number, state, misses in record["standing"]:
+        for number, entry in record["standing"]:
             c = found[_key(number)]
-            s = self.standing[c.placed] = Standing(c, is_closed(self._orders, c.inputs), state)
-            s.misses.extend((r, m) for r, m in misses)
+            s = self.standing[c.placed] = Standing(c, is_closed(self._orders, c.inputs))
+            s.restore(entry)
         self.flows.restore(record["flows"])
         self._due, self._patience, self.selections = record["due"], record["patience"], record["selections"]
         self._next = list(record["next"])
         self._selected = {found[_key(n)].placed: (pair[0], pair[1]) for n, pair in record["selected"]}
-        self._place()
+        self._looking, self._watched = record["looking"], {found[_key(n)].placed for n in record["watched"]}
 
 
 def every(orders: Orders, graph: JoinGraph) -> list[Candidate]:

@@ -8,7 +8,7 @@ cost    = update Σ d of the rows that change it, and what computing them takes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from thalweg.optimize.caches.candidates import Candidate
 from thalweg.profile.prices import Prices
@@ -63,6 +63,10 @@ class Estimate:
     def priority(self) -> float:
         """Net benefit per byte (5.6)."""
         return self.net / max(self.size, 1.0)
+
+    def record(self) -> dict[str, float]:
+        """The numbers as plain JSON values."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "candidate"}
 
 
 def probe_price(prices: Prices, keys: int, records: float) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from thalweg.optimize.caches.candidates import Candidate
 from thalweg.optimize.caches.costs import Estimate
@@ -37,6 +37,18 @@ class Standing:
     def weigh(self, estimating: Estimating, miss: float | None = None) -> Estimate:
         """What it saves and costs; with `miss=0.0`, what it would if it never missed."""
         return estimating.estimate(self.candidate, self.misses, self.miss if miss is None else miss, closed=self.closed)
+
+    def snapshot(self) -> dict[str, Any]:
+        estimate = None if self.estimate is None else self.estimate.record()
+        misses = [list(m) for m in self.misses]
+        return {"state": self.state, "misses": misses, "estimate": estimate, "why": self.why.record()}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        estimate = record["estimate"]
+        self.state, self.why = record["state"], Reason(**record["why"])
+        self.estimate = None if estimate is None else Estimate(self.candidate, **estimate)
+        self.misses.clear()
+        self.misses.extend((rows, missed) for rows, missed in record["misses"])
 
 
 def covered(standings: Iterable[Standing], i: int) -> set[int]:

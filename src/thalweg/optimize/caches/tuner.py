@@ -128,10 +128,16 @@ class Proposals:
         return events
 
     def snapshot(self) -> dict[str, Any]:
-        return {"version": self._version, "tuples": self.tuples}
+        return {
+            "version": self._version, "tuples": self.tuples, "listening": self.listening,
+            "wanted": [p.record() for p in self._wanted.values()],
+            "costs": [[name, *pair] for name, pair in self._costs.items()],
+        }  # fmt: skip
 
     def restore(self, record: dict[str, Any]) -> None:
-        self._version, self.tuples = record["version"], record["tuples"]
+        self._version, self.tuples, self.listening = record["version"], record["tuples"], record["listening"]
+        self.want([Placed.of(p) for p in record["wanted"]])
+        self._costs = {name: (before, after) for name, before, after in record["costs"]}
 
 
 class All(Proposals):

@@ -349,6 +349,9 @@ class AGreedy(Profiling):
             return Reason("")
         lead, rival, present = nearest
         names = self.pipeline.names
+        if np.isinf(lead):
+            why = "{present} stays ahead of {rival} until more rows show that the change pays"
+            return Reason.of(why, rival=names[rival], present=names[present])
         why = "{present} stays ahead of {rival}, which does {lead:.0%} as much per unit of cost; above {needed:.0%} it overtakes"
         return Reason.of(why, rival=names[rival], present=names[present], lead=lead, needed=1 / self.alpha)
 

@@ -100,7 +100,7 @@ class Flows:
 
     def snapshot(self) -> dict[str, Any]:
         places = [[i, k, [list(o) for o in p.last]] for (i, k), p in self._places.items()]
-        return {"rows": self._rows, "batches": self._batches, "fresh": self._fresh, "places": places}
+        return {"rows": list(self._rows), "batches": list(self._batches), "fresh": self._fresh, "places": places}
 
     def restore(self, record: Mapping[str, Any]) -> None:
         self._rows, self._batches = list(record["rows"]), list(record["batches"])
