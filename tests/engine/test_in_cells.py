@@ -195,6 +195,29 @@ def test_windows_of_time_in_partial_groups(query, seed):
     assert some
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_half_above_goes_on_after_time_advanced(restart):
+    """Only its end says that nothing more comes."""
+    types = {"ts": pa.timestamp("us", "UTC"), "v": pa.int64()}
+    spec = Source(pa.schema(types), time="ts")
+    bound = bind(f"SELECT {WINDOW} AS at, count(*) AS n FROM a [NOW] GROUP BY {WINDOW}", {"a": spec}, computed=True)
+    found = split(bound, cells=100, finite=True)
+    assert found is not None
+    one, two = Engine(bound), Halves(bound, found, replace(make_query(0), sources=()), 2, 1)
+    wanted, got = [], []
+    for n in range(0, 40, 3):
+        rows = pa.table({"ts": pa.array([n * 10**6] * 3, pa.int64()), "v": [n, n + 1, n + 2]}).cast(spec.schema)
+        newest = {"a": n * 10**6}
+        wanted.append(one.take_batch({"a": rows}, newest=newest))
+        got += two.batch("a", rows, newest)
+        got.append(two.engines[1][0].advance())
+        if restart:
+            two.restart()
+    assert _rows(wanted) == _rows(got)
+    assert sum(_rows(wanted).values()) > 5
+    assert _rows([one.close()]) == _rows(two.close())
+
+
 @pytest.mark.parametrize("finite", [True, False])
 @pytest.mark.parametrize("above", [0, 2])
 def test_random_queries(above, finite):

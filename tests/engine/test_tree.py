@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import duckdb
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
+from thalweg.engine.leaves import RECORD
 from thalweg.errors import CheckpointError, DefinitionError, ThalwegError
 from thalweg.language.algebra import (
     CHANGE_TIME,
@@ -23,6 +25,7 @@ from thalweg.language.algebra import (
     Node,
 )
 from thalweg.language.bind import bind
+from thalweg.state.format import FORMAT
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
 STREAM = tw.Source(SCHEMA, time="ts", unit="us")
@@ -254,6 +257,15 @@ def test_a_snapshot_of_another_query_is_refused() -> None:
     engine = tw.Engine(emitted(counts(), "changes"))
     with pytest.raises(CheckpointError, match="another query"):
         tw.Engine(emitted(counts(), "istream")).restore(engine.snapshot())
+
+
+def test_the_format_of_a_state_is_read_before_its_query() -> None:
+    engine = tw.Engine(emitted(counts(), "changes"))
+    parts = engine.snapshot()
+    record = json.loads(parts[RECORD])
+    parts[RECORD] = json.dumps({**record, "format": FORMAT - 1, "query": ["as it was shown then"]}).encode()
+    with pytest.raises(CheckpointError, match=f"has format {FORMAT - 1}"):
+        tw.Engine(emitted(counts(), "changes")).restore(parts)
 
 
 def test_every_door_works_for_several_blocks() -> None:

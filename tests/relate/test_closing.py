@@ -11,6 +11,7 @@ import pytest
 import thalweg as tw
 from thalweg.engine import relations
 from thalweg.engine.engine import Engine
+from thalweg.errors import AggregateError
 from thalweg.relate.closing import Closing
 from thalweg.relate.early import early
 
@@ -91,6 +92,57 @@ def test_groups_are_kept_instead_of_rows(monkeypatch):
     monkeypatch.setattr(relations, "early", lambda roots, nodes: set())
     _, rows = outcome(QUERIES["having"], 0, restarts=False)
     assert groups * 5 < rows
+
+
+TEN = "window(result_time, '10 seconds')"
+PLAIN = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
+INTEGERS = {"s": tw.Source(PLAIN, time="ts", unit="s")}
+
+
+@pytest.mark.parametrize("what", ["", "DISTINCT "])
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_sum_out_of_range_on_the_way_may_come_back(size, what):
+    times, values = [1, 2, 3, 20], [2**63 - 1, 5, -10, 1]
+    engine, found = Engine(f"SELECT sum({what}v) AS n FROM s [NOW] GROUP BY {TEN}", INTEGERS), []
+    for k in range(0, 4, size):
+        rows = pa.table([times[k : k + size], values[k : k + size]], schema=PLAIN)
+        found += [engine.push("s", rows), engine.advance()]
+    found.append(engine.close())
+    assert pa.concat_tables(found)["n"].to_pylist() == [2**63 - 6, 1]
+
+
+def test_a_sum_out_of_range_at_the_close_raises():
+    engine = Engine(f"SELECT sum(v) AS n FROM s [NOW] GROUP BY {TEN}", INTEGERS)
+    engine.push("s", pa.table([[1, 2], [2**63 - 1, 5]], schema=PLAIN))
+    engine.advance()
+    with pytest.raises(AggregateError, match="sum overflows"):
+        engine.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("of", ["v", "CAST(v AS STRING)", "CAST(v AS DOUBLE)", "CAST(v AS DECIMAL(30, 2))"])
+def test_a_group_keeps_one_value_of_a_min_or_max(of, restarts):
+    text = f"SELECT {TEN} AS at, v % 2 AS k, min({of}) AS lo, max({of}) AS hi FROM s [NOW] GROUP BY {TEN}, v % 2"
+    rng, wanted, found = np.random.default_rng(3), {}, []
+    engine = Engine(text, INTEGERS)
+    for k in range(40):
+        values = rng.integers(-(1 << 40), 1 << 40, 100)
+        found.append(engine.push("s", pa.table([np.full(100, k), values], schema=PLAIN)))
+        found.append(engine.advance())
+        for v in values.tolist():
+            value = str(v) if "STRING" in of else v
+            known = wanted.setdefault((k // 10, v % 2 if v >= 0 else -(-v % 2)), [value, value])
+            known[:] = min(known[0], value), max(known[1], value)
+        (group,) = [op for op in engine.runner.relations.operators.values() if isinstance(op, Closing)]
+        groups = 3 * 2  # odd, even, and odd below zero, in a window or at its border in two
+        assert group.size() <= 3 * groups
+        if restarts:
+            state = engine.snapshot()
+            engine = Engine(text, INTEGERS)
+            engine.restore(state)
+    found.append(engine.close())
+    got = {(int(r["at"]["start"].timestamp()) // 10, r["k"]): [r["lo"], r["hi"]] for t in found for r in t.to_pylist()}
+    assert got == wanted
 
 
 def test_nothing_is_left_of_windows_that_closed():

@@ -38,6 +38,7 @@ class UpperEngine(TreeEngine):
         super().__init__(query, options)
         self._come: dict[str, int] = {}
         """How far each sender has come."""
+        self._ended = False
 
     def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, into: Sink | None = None) -> pa.Table:
         """Changes of a sender, which wait until all have come that far."""
@@ -55,11 +56,15 @@ class UpperEngine(TreeEngine):
         self._come |= newest or {}
         return self._given(into)
 
+    def close(self, *, into: Sink | None = None) -> pa.Table:
+        self._ended = True
+        return super().close(into=into)
+
     @property
     def frontier(self) -> int:
         sent = self.query.sent
         assert sent is not None
-        if self.begun:
+        if self._ended or self.closed:
             return FOREVER
         if len(self._come) > sent.senders:
             raise ThalwegError(f"{len(self._come)} cells sent changes to a query that hears of {sent.senders}")

@@ -228,6 +228,8 @@ class TreeEngine:
     def compared(self, content: bytes | None) -> dict[str, Any]:
         """The record of a state, if this query may take it up."""
         record: dict[str, Any] = {"query": ["a query of one block"]} if content is None else json.loads(content)
+        if content is not None:
+            check_format(record.get("format", 1))  # first: another format may show the same query otherwise
         own = self._identity()
         if record["query"] != own:
             lines = [line for line in difflib.ndiff(record["query"], own) if line[0] in "+-"]
@@ -235,7 +237,6 @@ class TreeEngine:
                 "the state belongs to another query: - is what it was, + what it is", where="\n".join(lines),
                 hint="start from a new checkpoint, or go back to that query",
             )  # fmt: skip
-        check_format(record["format"])
         return record
 
     def restore(self, parts: Mapping[str, bytes]) -> None:

@@ -1,7 +1,7 @@
 """Closing: groups by a time window. Rows are added as they come; a group is given once, when its window closes.
 
-Rows come early, with the close of their window for a time (`early.py`), so that only groups are kept. As in Spark, a sum
-raises where it overflows on the way, even if what comes later would bring it back.
+Rows come early, with the close of their window for a time (`early.py`), so that groups are kept and not rows. A value is
+asked for at the close only: a sum that is out of range on the way, and comes back, is right.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ END = "\0end"
 
 class Closing(Group):
     def __init__(self, node: Node) -> None:
-        super().__init__(node)
+        super().__init__(node, grow=True)
         self._groups.add_field(END, FOREVER)
         self._types = {f.name: f.type for f in node.child.schema}
         self._next = FOREVER
@@ -39,7 +39,7 @@ class Closing(Group):
         found = netted(numbers, given.time, given.sign, self._groups.place)
         touched = self._touched(found, np.ascontiguousarray(given.sign))
         for arguments, made in self._aggregates:
-            made.step(touched, [given.rows[a] for a in arguments])
+            made.take(touched, [given.rows[a] for a in arguments])
             made.settle(touched.groups[:0])
         self._groups.fields[END][numbers] = given.time
         self._groups.touch(touched.groups)

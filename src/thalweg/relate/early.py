@@ -1,8 +1,9 @@
 """Which time windows let their rows go on at once, and which groups then close with their window.
 
 Rows under `window(...)` enter when it closes. Where all that is made of them are groups by that window, they need not be
-kept until then: each is added to its group as it comes, and the group is given when the window closes. What is kept are
-groups instead of rows. Aggregates that depend on the order of rows, and those of a user, get their rows at the close.
+kept until then: each is added to its group as it comes, and the group is given when the window closes. Kept are, for each
+group, a few numbers or one value of each aggregate, and all values of DISTINCT. Aggregates that depend on the order of
+rows, and those of a user, get their rows at the close.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ ROWS = "\0rows"
 
 
 class Group:
-    def __init__(self, node: Node, *, final: bool = False) -> None:
-        """`final`: no group changes after the instant at which it came, so none is kept."""
+    def __init__(self, node: Node, *, final: bool = False, grow: bool = False) -> None:
+        """`final`: no group changes after the instant at which it came, so none is kept. `grow`: no row leaves one."""
         self.schema = node.schema
         self._keys = node.keys
         self._final = final
@@ -39,8 +39,9 @@ class Group:
         self._groups.add_field(ROWS, width=1)
         self._aggregates = []
         for name, aggregate in node.aggregates.items():
-            made = accumulator(aggregate, node.child.schema, node.schema.field(name).type, self._groups, name)
-            self._aggregates.append((needed(aggregate, node.child.schema), made))
+            child, result = node.child.schema, node.schema.field(name).type
+            made = accumulator(aggregate, child, result, self._groups, name, grow=grow)
+            self._aggregates.append((needed(aggregate, child), made))
         self._begun = bool(node.keys)
 
     def step(self, inputs: Sequence[Changes], frontier: int) -> Changes:

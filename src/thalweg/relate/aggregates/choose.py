@@ -12,7 +12,7 @@ from thalweg.language.algebra import Aggregate
 from thalweg.relate.aggregates.contract import Accumulator
 from thalweg.relate.aggregates.counts import Count
 from thalweg.relate.aggregates.distinct import Once
-from thalweg.relate.aggregates.extremes import Extreme
+from thalweg.relate.aggregates.extremes import Extreme, Peak
 from thalweg.relate.aggregates.floats import FloatSum
 from thalweg.relate.aggregates.moments import Moment
 from thalweg.relate.aggregates.ordered import Ordered
@@ -36,9 +36,10 @@ def needed(aggregate: Aggregate, child: pa.Schema) -> tuple[str, ...]:
 
 
 def accumulator(
-    aggregate: Aggregate, child: pa.Schema, result: pa.DataType, groups: Dictionary, field: str
+    aggregate: Aggregate, child: pa.Schema, result: pa.DataType, groups: Dictionary, field: str, *, grow: bool = False
 ) -> Accumulator:
-    """One for all groups, over rows of the child; its fields in the groups' dictionary begin with `field`."""
+    """One for all groups, over rows of the child; its fields in the groups' dictionary begin with `field`. `grow`: no
+    row ever leaves a group."""
     arguments = [child.field(name).type for name in needed(aggregate, child)]
     if aggregate.make is not None:
         return UserAggregate(aggregate.function, aggregate.make, result)
@@ -49,7 +50,7 @@ def accumulator(
         return Once(
             arguments, accumulator(replace(aggregate, distinct=False), _only(child, aggregate), result, groups, field)
         )
-    return _plain(function, arguments, result, groups, field)
+    return _plain(function, arguments, result, groups, field, grow)
 
 
 def _only(child: pa.Schema, aggregate: Aggregate) -> pa.Schema:
@@ -57,7 +58,7 @@ def _only(child: pa.Schema, aggregate: Aggregate) -> pa.Schema:
 
 
 def _plain(
-    function: str, arguments: Sequence[pa.DataType], result: pa.DataType, groups: Dictionary, field: str
+    function: str, arguments: Sequence[pa.DataType], result: pa.DataType, groups: Dictionary, field: str, grow: bool
 ) -> Accumulator:
     numeric = bool(arguments) and _numeric(arguments[0])
     match function:
@@ -68,7 +69,7 @@ def _plain(
         case "sum" | "avg" if numeric:
             return ExactSum(groups, field, arguments[0], result, function == "avg")
         case "min" | "max" if arguments:
-            return Extreme(arguments[0], result, function == "min")
+            return (Peak if grow else Extreme)(arguments[0], result, function == "min")
         case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop" if numeric:
             return Moment(groups, field, result, sample=function.endswith("samp"), root=function.startswith("stddev"))
         case "first" | "last" | "collect_list" if arguments:

@@ -46,6 +46,10 @@ class Accumulator(Protocol):
         """Take the events in; the value at every version."""
         ...
 
+    def take(self, touched: Touched, arguments: Sequence[pa.Array]) -> None:
+        """Take the events in where nobody asks for a value; a value out of range raises only when it is asked for."""
+        self.step(touched, arguments)
+
     def settle(self, groups: Ints) -> None:
         """Called at the end of the step with the groups that were released; what is no longer needed is forgotten."""
         ...
@@ -64,7 +68,7 @@ class Accumulator(Protocol):
     def restore(self, parts: Mapping[str, bytes]) -> None: ...
 
 
-class InFields:
+class InFields(Accumulator):
     """An accumulator whose whole state is in fields of the groups."""
 
     def settle(self, groups: Ints) -> None:

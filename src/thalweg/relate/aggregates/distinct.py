@@ -21,7 +21,7 @@ from thalweg.state.keys import plain
 NOTHING = "nothing"
 
 
-class Once:
+class Once(Accumulator):
     """Hands on only the first and the last of equal values."""
 
     def __init__(self, arguments: Sequence[pa.DataType], inner: Accumulator) -> None:
@@ -30,6 +30,13 @@ class Once:
         self._pairs.found.add_field(NOTHING, kept=False)
 
     def step(self, touched: Touched, arguments: Sequence[pa.Array]) -> pa.Array:
+        return self._inner.step(*self._once(touched, arguments))
+
+    def take(self, touched: Touched, arguments: Sequence[pa.Array]) -> None:
+        self._inner.take(*self._once(touched, arguments))
+
+    def _once(self, touched: Touched, arguments: Sequence[pa.Array]) -> tuple[Touched, list[pa.Array]]:
+        """The events that count, and their arguments."""
         pair = self._pairs.number(touched, arguments)
         order = np.argsort(touched.entry, kind="stable")
         order = order[pair[order] >= 0]
@@ -42,7 +49,7 @@ class Once:
         event = order[found.first[changed]]
         which = pa.array(event)
         once = Touched(touched.entry[event], sign[changed], touched.groups, touched.group, touched.old, touched.last)
-        return self._inner.step(once, [plain(a).take(which) for a in arguments])
+        return once, [plain(a).take(which) for a in arguments]
 
     def settle(self, groups: Ints) -> None:
         self._pairs.dropped(groups)

@@ -1,7 +1,8 @@
 """min and max under removals: every value of a group with its count, and a heap that knows the least or the greatest.
 
 A value that no longer lives is left in its heap until it comes to the top; once more are left than live, all heaps are
-built again. So a step costs its changes times a logarithm, and what is kept is at most twice what lives.
+built again. So a step costs its changes times a logarithm, and what is kept is at most twice what lives. Where rows only
+come, one value of a group is enough (`Peak`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import DefinitionError
-from thalweg.relate.aggregates.contract import Ints, Touched
+from thalweg.relate.aggregates.contract import Accumulator, Ints, Touched
 from thalweg.relate.aggregates.pairs import COUNT, Pairs
 from thalweg.relate.kernels.extremes import DOUBLE, ONE, OUT, TEXT, TWO, build_heaps, follow_tops
 
@@ -23,7 +24,7 @@ FEW = 64
 """Dead values that are never worth building heaps again; any small number will do."""
 
 
-class Extreme:
+class Extreme(Accumulator):
     def __init__(self, argument: pa.DataType, result: pa.DataType, least: bool) -> None:
         self._result, self._least = result, least
         self._pairs = Pairs([argument])
@@ -104,3 +105,30 @@ class Extreme:
     def restore(self, parts: Mapping[str, bytes]) -> None:
         self._pairs.restore(parts)
         self._build()
+
+
+class Peak(Extreme):
+    """min and max of groups that only grow. What is below the top never gets there again, so it is forgotten."""
+
+    def __init__(self, argument: pa.DataType, result: pa.DataType, least: bool) -> None:
+        super().__init__(argument, result, least)
+        self._before = np.empty(0, np.int64)
+        """The tops before the step."""
+
+    def step(self, touched: Touched, arguments: Sequence[pa.Array]) -> pa.Array:
+        self._grow(int(touched.groups.max(initial=-1)) + 1)
+        before = self._root[touched.groups]
+        self._before = before[before >= 0]
+        return super().step(touched, arguments)
+
+    def settle(self, groups: Ints) -> None:
+        found = self._pairs.found
+        pairs = np.concatenate([self._pairs.seen, self._before])
+        tops = self._root[found.words()[pairs, 0]]
+        found.fields[LEFT][tops] = -1
+        found.fields[RIGHT][tops] = -1
+        below = pairs[pairs != tops]
+        found.fields[COUNT][below] = 0
+        found.fields[INSIDE][below] = OUT
+        self._left_heaps, self._before = below, np.empty(0, np.int64)
+        super().settle(groups)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from thalweg.relate.aggregates.contract import Ints, Touched
+from thalweg.relate.aggregates.contract import Accumulator, Ints, Touched
 from thalweg.relate.aggregates.pairs import COUNT, Pairs
 from thalweg.relate.kernels.lists import follow_lists, walk_lists
 from thalweg.relate.rows.parts import below, under
@@ -22,7 +22,7 @@ from thalweg.state.store import read_ipc, write_ipc
 FIRST, LAST = "first", "last"
 
 
-class Ordered:
+class Ordered(Accumulator):
     """The arguments of an event are its value and then the other columns of its row."""
 
     def __init__(

@@ -21,7 +21,8 @@ class Pairs:
         fields = [pa.field("group", pa.int64()), *(pa.field(str(k), t) for k, t in enumerate(arguments))]
         self.found = Dictionary(pa.schema(fields), grouping=grouping)
         self.found.add_field(COUNT)
-        self._seen = np.empty(0, np.int64)
+        self.seen = np.empty(0, np.int64)
+        """The pairs of the step."""
 
     def number(self, touched: Touched, arguments: Sequence[pa.Array], known: NDArray[np.bool_] | None = None) -> Ints:
         """The pair of each event; -1 where it is not `known`: by default, where an argument is NULL."""
@@ -39,8 +40,8 @@ class Pairs:
             which = pa.array(np.flatnonzero(known))
             some = [pa.array(group[known]), *(c.take(which) for c in columns)]
             out[known] = self.found.encode_columns(some, len(which))
-        self._seen = out[out >= 0] if len(out) else self._of(touched.groups)
-        self.found.touch(self._seen)
+        self.seen = out[out >= 0] if len(out) else self._of(touched.groups)
+        self.found.touch(self.seen)
         return out
 
     def _of(self, groups: Ints) -> Ints:
@@ -64,7 +65,7 @@ class Pairs:
 
     def dropped(self, groups: Ints) -> Ints:
         """Pairs of the step whose groups were released though they live; they live no longer."""
-        alive: Ints = self._seen[self.found.fields[COUNT][self._seen] > 0]
+        alive: Ints = self.seen[self.found.fields[COUNT][self.seen] > 0]
         if not len(groups) or not len(alive):
             return np.empty(0, np.int64)
         group = self.found.words()[alive, 0]
@@ -76,7 +77,7 @@ class Pairs:
 
     def settle(self, more: Ints | None = None, needed: Ints | None = None) -> None:
         """Forget the pairs of the step, and `more`, that do not live; `needed` is not zero for those to keep."""
-        seen, self._seen = self._seen, np.empty(0, np.int64)
+        seen, self.seen = self.seen, np.empty(0, np.int64)
         seen = seen if more is None else np.concatenate([seen, more])
         gone = self.found.fields[COUNT][seen] == 0
         if needed is not None:

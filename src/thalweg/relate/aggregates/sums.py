@@ -34,7 +34,7 @@ class ExactSum(InFields):
         groups.add_field(field, width=1 + 2 * self._words)
 
     def step(self, touched: Touched, arguments: Sequence[pa.Array]) -> pa.Array:
-        versions = running(self._groups, self._field, touched, self._pieces(plain(arguments[0])))
+        versions = self._added(touched, arguments)
         count, sums = versions[:, 0], _carried(versions[:, 1:])
         try:
             return self._averages(sums, count) if self._mean else self._sums(sums, count)
@@ -43,6 +43,12 @@ class ExactSum(InFields):
             raise AggregateError(
                 f"{name} overflows {self._result}", hint="Spark raises here too; cast to a wider type first"
             ) from None
+
+    def take(self, touched: Touched, arguments: Sequence[pa.Array]) -> None:
+        self._added(touched, arguments)
+
+    def _added(self, touched: Touched, arguments: Sequence[pa.Array]) -> Ints:
+        return running(self._groups, self._field, touched, self._pieces(plain(arguments[0])))
 
     def _pieces(self, array: pa.Array) -> Ints:
         valid = validity(array)

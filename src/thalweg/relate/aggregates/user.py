@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import AggregateError
-from thalweg.relate.aggregates.contract import Ints, Touched
+from thalweg.relate.aggregates.contract import Accumulator, Ints, Touched
 from thalweg.relate.rows.parts import Blocks
 
 
-class UserAggregate:
+class UserAggregate(Accumulator):
     def __init__(self, name: str, make: Callable[[], Any], result: pa.DataType) -> None:
         self._name, self._make, self._result = name, make, result
         self._objects: dict[int, Any] = {}
