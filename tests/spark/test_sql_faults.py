@@ -216,7 +216,12 @@ def snapshots(spark):
 
 
 @pytest.mark.parametrize(
-    ("first", "killed", "then", "last"), [(2, 2, 3, 1), (2, 3, 3, 1), (3, 1, 2, 2)], ids=["plain", "moves", "fewer"]
+    ("first", "killed", "then", "last"),
+    [
+        pytest.param(2, 2, 3, 1, id="plain"),
+        pytest.param(2, 3, 3, 1, id="moves", marks=pytest.mark.long),
+        pytest.param(3, 1, 2, 2, id="fewer", marks=pytest.mark.long),
+    ],
 )
 def test_the_snapshot_of_a_batch_that_was_not_committed_is_never_taken_up(
     spark, tmp_path, snapshots, first, killed, then, last
@@ -248,7 +253,10 @@ def add_snapshots(stages: Stages, cells: int, snapshots) -> None:
 
 
 @pytest.mark.parametrize("state", ["spark", "files"])
-@pytest.mark.parametrize(("killed", "then"), [(3, 1), (3, 2), (2, 3)])
+@pytest.mark.parametrize(
+    ("killed", "then"),
+    [(3, 1), pytest.param(3, 2, marks=pytest.mark.long), pytest.param(2, 3, marks=pytest.mark.long)],
+)
 def test_a_batch_that_the_sink_had_written_is_not_run_again_by_another_cut(spark, tmp_path, state, killed, then):
     """The driver dies between the sink's log and its own: a file sink skips the batch, and its state is moved. With Spark's
     store a start says so and ends, and the next one goes on."""
