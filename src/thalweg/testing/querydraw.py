@@ -130,7 +130,10 @@ class QueryMaker(Parts):
         groups = [(self._computed(text, kind), kind) for text, kind in drawn]
         plain = not joins and first.window is not None and all(isinstance(part, str) for part in where)
         single = first.alias if plain and hop is None else ""
-        aggregates = [draw_aggregate(c, columns, single, last=not simple) for _ in range(c.integer(1, 3))]
+        lasting = first.window is not None and first.window.kind == "unbounded"
+        aggregates = [
+            draw_aggregate(c, columns, single, last=not simple, lasting=lasting) for _ in range(c.integer(1, 3))
+        ]
         chosen: list[tuple[Item, Kind]] = [*groups, *aggregates]
         if hop is not None:
             edge = c.choice((Said("window.start", f"until_ - {hop[0]}"), Said("window.end", "until_")))

@@ -191,6 +191,7 @@ def _hopped(query: Select, relation: str, items: str) -> str:
     length, slide = query.hop
     first = f"t_ - ((t_ % {slide}) + {slide}) % {slide}"
     rows = f"SELECT *, unnest(generate_series({first}, t_ - {length} + 1, -{slide})) + {length} AS until_ FROM ({relation})"
+    rows += f" WHERE t_ > -{NEVER}"  # what holds from the beginning has no time, and is in no window
     keys = ", ".join([*query.group, "until_"])
     having = f" HAVING {query.having}" if query.having else ""
     times = f"until_ AS s_, {NEVER} AS e_, until_ AS t_"
