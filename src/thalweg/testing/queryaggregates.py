@@ -18,12 +18,9 @@ PLAIN = ("count(*)", "count", "sum", "min", "max", "avg", "distinct", "sumdistin
 OURS = ("truth", "approx", "list", "set", "spread")
 
 
-def draw_aggregate(
-    c: Chance, columns: Columns, single: str = "", *, last: bool = True, lasting: bool = True
-) -> tuple[Item, str]:
+def draw_aggregate(c: Chance, columns: Columns, single: str = "", *, last: bool = True) -> tuple[Item, str]:
     """An aggregate and its kind. `single` is the one stream that is read, whose rows have an order; `last` says that
-    nothing stands above. Unless rows are `lasting`, one that enters as an equal one leaves is no change, so the order in
-    which rows came is not the oracle's."""
+    nothing stands above."""
     text, kind = c.choice(columns)
     function = c.choice((*PLAIN, *OURS, *(("first", "last") if single else ())) if last else PLAIN)
     numbers = [t for t, k in columns if k == "int"]
@@ -38,8 +35,6 @@ def draw_aggregate(
             ours = "collect_set" if function == "set" else c.choice(("collect_list", "array_agg"))
             known = f"list({'DISTINCT ' if function == 'set' else ''}{text}) FILTER (WHERE {text} IS NOT NULL)"
             return Said(f"{ours}({text})", f"coalesce({known}, [])"), SHOWN
-        case "first" | "last" if not lasting:
-            return f"{'min' if function == 'first' else 'max'}({text})", kind
         case "first" | "last":
             order = "" if function == "first" else " DESC"
             theirs = f"first({text} ORDER BY {single}.micros{order}, {single}.arrival{order})"
