@@ -219,7 +219,7 @@ def join_all(
     for s in stores:
         ends = run + len(s.runs), pair + len(s.pairs), add + len(s.adds)
         where = s.cells.ctypes.data, s.cells.shape[1], s.links.ctypes.data, s.expiries.ctypes.data, s.span, MEMBER
-        lines.append((*where, run, ends[0], pair, ends[1], add, ends[2], s.number))
+        lines.append((*where, run, ends[0], pair, ends[1], add, ends[2], s.number, -1, 0))
         run, pair, add = ends
     runs, pairs, adds = (np.concatenate([getattr(s, n) for s in stores]) for n in ("runs", "pairs", "adds"))
     cursor, stack = np.zeros(kernels.CURSOR, np.int64), np.zeros((len(stores), kernels.STACK), np.int64)
@@ -227,7 +227,7 @@ def join_all(
     blocks = np.empty((len(stores), kernels.AHEAD, WIDTH), np.int64)
     candidates = np.empty((len(stores), kernels.AHEAD, len(runs)), np.int64)
     living = np.empty((len(stores), kernels.AHEAD), np.int64)
-    tables = kernels.Tables(np.array(lines), runs, pairs, adds)
+    tables = kernels.Tables(np.array(lines), runs, pairs, adds, kernels.NONE_HELD)
     space = kernels.Room(blocks, candidates, living, stack)
     out = np.empty((room, WIDTH), np.int64)
     written: list[list[int]] = []
