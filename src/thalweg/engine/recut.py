@@ -137,7 +137,7 @@ def gather(engine: BlockEngine, cell: int, contents: Mapping[str, bytes]) -> Non
         snapshot.tell(engine, found)
         failed = sum(int(content) for name, content in contents.items() if name.startswith(FAILED))
         if engine.faults is not None and failed:
-            engine.faults.counts["before"] = failed
+            engine.faults.go_on(failed)
 
 
 def _sum(counts: Sequence[Counts]) -> Counts:

@@ -50,6 +50,10 @@ class Faults:
     def count(self) -> int:
         return sum(self.counts.values())
 
+    def go_on(self, count: int) -> None:
+        """Go on counting where earlier ones stopped."""
+        self.counts["before"] = count
+
     def row(self, stream: str, predicate: str, error: Exception, data: pa.RecordBatch, row: int) -> None:
         """A row of a batch."""
         if data is not self._data:

@@ -31,7 +31,7 @@ from thalweg.errors import CheckpointError
 from thalweg.execute.sheet import PART_BYTES
 from thalweg.plan import Event, Reason
 from thalweg.spark.celltask import CellTask
-from thalweg.spark.keys import cell_keys
+from thalweg.spark.keys import FIRST, cell_keys
 from thalweg.spark.moved import SEAL, TABLE, Moving, tables_of
 from thalweg.spark.obey import obey
 from thalweg.spark.packed import GONE, OUT, packed_lines
@@ -44,8 +44,6 @@ from thalweg.spark.stopwatch import Stopwatch
 from thalweg.spark.task import batch_number
 from thalweg.state.store import read_ipc, write_ipc
 
-FIRST = 0
-"""The key of the first cell, under every cut: it tells what all cells would tell."""
 CHUNK = 1 << 16
 """Approximate rows in a piece of results."""
 
@@ -324,7 +322,7 @@ def count_on(engine: Engine, failed: int) -> None:
     """Go on counting what was set aside where an earlier engine of the cell stopped."""
     first = engine.blocks[0].faults if engine.blocks else None
     if first is not None and failed:
-        first.counts["before"] = failed
+        first.go_on(failed)
 
 
 def set_aside(engine: Engine) -> list[bytes]:

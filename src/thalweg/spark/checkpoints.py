@@ -26,8 +26,7 @@ from thalweg.errors import CheckpointError, DefinitionError, ThalwegError
 from thalweg.language.query import Query
 from thalweg.spark.board import board
 from thalweg.spark.celltask import CellTask
-from thalweg.spark.filemoves import FIRST
-from thalweg.spark.keys import cell_keys
+from thalweg.spark.keys import FIRST, cell_keys
 from thalweg.spark.leftovers import MOVED, forget, logged, opened
 from thalweg.spark.moved import LINES_DDL, SEAL, Moved, Mover, mover
 from thalweg.spark.seal import check_format, news, other_cut, refuse_cut, refuse_mixed

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from thalweg.engine.recut import Grid
 from thalweg.errors import DefinitionError
 from thalweg.spark.celltask import CellTask
-from thalweg.spark.keys import cell_keys
+from thalweg.spark.keys import FIRST, cell_keys
 from thalweg.spark.packed import packed_lines
 from thalweg.spark.settle import settle
 from thalweg.spark.task import batch_number, query_id
@@ -51,7 +51,7 @@ class FileCell:
     def run(self, batches: Batches) -> Batches:
         """Of each cell its results, then its report; or lines for the cells above."""
         from thalweg.spark.cell import Cell
-        from thalweg.spark.filemoves import FIRST, FileMove, clean
+        from thalweg.spark.filemoves import FileMove, clean
         from thalweg.state.versions import CLEAN, Versions
 
         query, batch = query_id(), batch_number()

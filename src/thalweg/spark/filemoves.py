@@ -19,13 +19,10 @@ from pathlib import Path
 from thalweg.engine.recut import Grid
 from thalweg.language.query import Query
 from thalweg.spark.celltask import CellTask
-from thalweg.spark.keys import cell_keys
+from thalweg.spark.keys import FIRST, cell_keys
 from thalweg.spark.moved import SEAL, Mover
 from thalweg.spark.seal import Seal, check_format, other_cut, refuse_cut, refuse_mixed
 from thalweg.state.versions import Versions, batches
-
-FIRST = 0
-"""The key of the first cell, under every cut."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ same key, and so notices when the number of cells changes.
 
 from __future__ import annotations
 
+FIRST = 0
+"""The key of the first cell, under every cut: it tells what all cells would tell."""
+
 
 def murmur3(value: int, seed: int = 42) -> int:
     """Spark's hash of an INT, signed.
